@@ -1,0 +1,344 @@
+"""Every setting and every constant of the context engine: one documented field each.
+
+`Settings` is frozen. `load_settings` layers the sources (DESIGN.md section 2): explicit values
+(traitlets) over the environment over `$JUPYTER_CTX_HOME/settings.json` over the defaults.
+`settings_table` renders the documentation, so that it cannot drift.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from .errors import ConfigError
+
+DEFAULT_MODEL = "claude-sonnet-5-5"
+DEMO_MODEL = "demo"
+
+PermissionMode = Literal["ask", "edits", "auto", "plan"]
+Preset = Literal["crush", "claude-code", "manual", "off"]
+
+
+def _setting(default: object, doc: str, *, unit: str = "", zero: str = "") -> Any:
+    """Return a dataclass field that carries its documentation."""
+    metadata = {"doc": doc, "unit": unit, "zero": zero}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, with their defaults.
+
+    Each field's metadata holds `doc`, `unit` and `zero` (what 0 means). Raises ConfigError on a
+    value of the wrong kind or out of range.
+    """
+
+    model: str = _setting(
+        "",
+        "The model: `claude-…`, or `demo`. Empty: `claude-sonnet-5-5` if a key or a base URL is "
+        "set, else `demo`.",
+    )
+    permissions: PermissionMode = _setting(
+        "ask",
+        "Before a tool acts: `ask`, `edits` (edits run unasked, code asks), `auto` (nothing asks), "
+        "`plan` (only reading is allowed).",
+    )
+    home: str = _setting(
+        "", "Where sessions and results are kept. Empty: `ctx` in Jupyter's data folder."
+    )
+    base_url: str = _setting(
+        "", "The provider's address. Empty: `ANTHROPIC_BASE_URL`, else the SDK's own."
+    )
+    rerun: Literal["ask", "replay"] = _setting(
+        "ask",
+        "A cell with the same `%agent` text run again: `ask` the model anew, or `replay` the "
+        "stored answer.",
+    )
+    show_gauge: bool = _setting(True, "Show the gauge in JupyterLab's status bar.")
+
+    # The window
+    window_tokens: int = _setting(
+        0, "The context window.", unit="tokens", zero="as the provider says"
+    )
+    compaction: Preset = _setting(
+        "crush",
+        "When to compact by itself: `crush` and `claude-code` by their reserve, `manual` only by "
+        "`/compact`, `off` never.",
+    )
+    reserve_tokens: int = _setting(
+        0, "Kept free for the answer.", unit="tokens", zero="by the preset"
+    )
+    summary_tokens: int = _setting(
+        3_000, "The longest summary; at most 5 % of the window.", unit="tokens"
+    )
+    tail_tokens: int = _setting(
+        12_000,
+        "The newest steps kept verbatim at a compaction; at most 6 % of the window.",
+        unit="tokens",
+        zero="no tail",
+    )
+    instructions_tokens: int = _setting(
+        10_000,
+        "The user's instructions put back at a compaction; at most 5 % of the window by default, "
+        "25 % when set.",
+        unit="tokens",
+        zero="only the first and the newest",
+    )
+    cells_tokens: int = _setting(
+        10_000,
+        "Recently edited cells put back at a compaction; at most 5 % of the window by default, "
+        "25 % when set.",
+        unit="tokens",
+        zero="by name only",
+    )
+    inventory_tokens: int = _setting(
+        2_000,
+        "The list of live variables put back at a compaction; at most 5 % of the window.",
+        unit="tokens",
+        zero="no list",
+    )
+    results_tokens: int = _setting(
+        2_000,
+        "The list of stored results put back at a compaction; at most 5 % of the window.",
+        unit="tokens",
+        zero="no list",
+    )
+    recent_cells: int = _setting(
+        5, "How many recently edited cells come back at a compaction.", zero="none"
+    )
+    least_gain: float = _setting(
+        0.10,
+        "A compaction that frees less than this share of the used tokens is not repeated.",
+        unit="share",
+    )
+    breaker_failures: int = _setting(
+        3, "So many failed compactions in a row pause compaction until `/compact`."
+    )
+    compaction_retries: int = _setting(
+        3, "How often a compaction request that is itself too long is cut and sent again."
+    )
+
+    # Large outputs
+    max_result_chars: dict[str, int] = _setting(
+        {}, "Longest result kept whole, by tool name.", unit="characters"
+    )
+    max_chars: int = _setting(
+        50_000, "Longest result kept whole, for every tool.", unit="characters"
+    )
+    chars_per_window_token: float = _setting(
+        0.25, "Longest result kept whole, for each token of the window.", unit="characters"
+    )
+    preview_chars: int = _setting(2_000, "Preview of an offloaded result.", unit="characters")
+    small_preview_chars: int = _setting(
+        300, "Preview where room is short.", unit="characters"
+    )
+    message_chars: int = _setting(
+        200_000, "All new results of one message together.", unit="characters"
+    )
+    live_output_head: int = _setting(
+        256 * 1024, "Output of the agent's code shown live: the first part.", unit="bytes"
+    )
+    live_output_tail: int = _setting(
+        16 * 1024, "… and the last part, shown at its end.", unit="bytes"
+    )
+    spool_bytes: int = _setting(
+        8 * 1024 * 1024, "A longer output goes to disk while it is made.", unit="bytes"
+    )
+
+    # The model's answer
+    thinking: Literal["auto", "adaptive", "off"] = _setting(
+        "auto", "Thinking: `auto` is adaptive where the model can."
+    )
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = _setting(
+        "", "The model's effort. Empty: its own default."
+    )
+    output_tokens: int = _setting(8_000, "Longest answer of a step.", unit="tokens")
+    output_tokens_thinking: int = _setting(
+        32_000, "Longest answer of a step with adaptive thinking.", unit="tokens"
+    )
+    output_tokens_raised: int = _setting(
+        64_000, "Longest answer after an answer was cut once.", unit="tokens"
+    )
+    continuations: int = _setting(
+        3, "How often an answer that is still cut is continued.", zero="never"
+    )
+    pauses: int = _setting(5, "How often a paused answer (`pause_turn`) is taken up again.")
+    steps_per_turn: int = _setting(
+        0, "The most steps of one turn.", unit="steps", zero="no limit"
+    )
+
+    # The provider
+    prompt_cache: bool = _setting(True, "Use the prompt cache.")
+    cache_ttl: Literal["5m", "1h"] = _setting("5m", "How long the prompt cache keeps a prefix.")
+    retries: int = _setting(8, "How often a busy provider is tried.")
+    retry_first_s: float = _setting(0.5, "The first wait; it doubles.", unit="seconds")
+    retry_most_s: float = _setting(30.0, "The longest single wait.", unit="seconds")
+    retry_all_s: float = _setting(300.0, "All waits of one call together.", unit="seconds")
+    connect_retries: int = _setting(3, "How often a refused connection is tried.")
+    connect_all_s: float = _setting(3.0, "… and for how long in all.", unit="seconds")
+    timeout_s: float = _setting(
+        600.0, "Longest silence of the provider in a stream.", unit="seconds"
+    )
+    prices: dict[str, dict[str, float]] = _setting(
+        {},
+        "Prices by model, in USD per million tokens: `input`, `output`, `cache_read`, "
+        "`cache_write_5m`, `cache_write_1h`.",
+    )
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(Settings)
+        for spec in dataclasses.fields(self):
+            _check(spec.name, getattr(self, spec.name), hints[spec.name])
+
+
+def _check(name: str, value: object, kind: object) -> None:
+    """Raise ConfigError unless `value` is of `kind` and not negative."""
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        choices = typing.get_args(kind)
+        if value not in choices:
+            wanted = ", ".join(repr(choice) for choice in choices)
+            raise ConfigError(f"Setting {name} is {value!r}; use one of {wanted}.", name=name)
+        return
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"Setting {name} must be an object, not {value!r}.", name=name)
+        return
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(kind, type) or not isinstance(value, kind):
+        wanted = getattr(kind, "__name__", str(kind))
+        raise ConfigError(f"Setting {name} is {value!r}; it must be a {wanted}.", name=name)
+    if isinstance(value, bool) and kind is not bool:
+        raise ConfigError(f"Setting {name} is {value!r}; it must be a number.", name=name)
+    if isinstance(value, (int, float)) and value < 0:
+        raise ConfigError(f"Setting {name} is {value!r}; it cannot be negative.", name=name)
+
+
+SETTING_NAMES: tuple[str, ...] = tuple(spec.name for spec in dataclasses.fields(Settings))
+
+
+def env_name(setting: str) -> str:
+    """Return the environment variable that sets `setting`."""
+    return f"JUPYTER_CTX_{setting.upper()}"
+
+
+def read_env(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings that the environment makes. Raises ConfigError on an unusable value."""
+    found: dict[str, object] = {}
+    hints = typing.get_type_hints(Settings)
+    for name in SETTING_NAMES:
+        text = environ.get(env_name(name), "")
+        if text:
+            found[name] = _parse(name, text, hints[name])
+    disabled = environ.get("JUPYTER_CTX_DISABLE_PROMPT_CACHE", "")
+    if disabled.lower() not in ("", "0", "false"):
+        found["prompt_cache"] = False
+    return found
+
+
+def _parse(name: str, text: str, kind: object) -> object:
+    """Return `text` as a value of `kind`."""
+    if kind is str or typing.get_origin(kind) is Literal:
+        return text
+    if kind is bool:
+        return text.strip().lower() not in ("0", "false", "no", "off")
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ConfigError(
+            f"{env_name(name)} is {text!r}; it must be a number or JSON.", name=name
+        ) from None
+
+
+def find_home(settings: Settings, environ: Mapping[str, str]) -> Path:
+    """Return where everything is kept: the setting, else `ctx` in Jupyter's data folder.
+
+    `~` is expanded and a relative path counts from the kernel's folder. Nothing is created.
+    Raises ConfigError when there is no home folder to expand to.
+    """
+    if settings.home:
+        try:
+            return Path(os.path.abspath(Path(settings.home).expanduser()))
+        except RuntimeError as error:
+            raise ConfigError(f"JUPYTER_CTX_HOME is {settings.home!r}: {error}.", name="home") from error
+    from jupyter_core.paths import jupyter_data_dir
+
+    return Path(jupyter_data_dir()) / "ctx"
+
+
+def read_file(path: Path) -> dict[str, object]:
+    """Return the settings in `settings.json` at `path`, {} if there is none.
+
+    Raises ConfigError if it is no JSON object or names an unknown setting.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", name="settings.json") from error
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{path} is no valid JSON: {error}.", name="settings.json") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} must hold one JSON object.", name="settings.json")
+    return found
+
+
+def load_settings(
+    explicit: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """Return the settings in force: `explicit`, then environment, then settings.json, then defaults.
+
+    Raises ConfigError that names the setting, and near names for an unknown one.
+    """
+    environ = os.environ if environ is None else environ
+    layered = {**read_env(environ), **(explicit or {})}
+    home = find_home(make_settings({k: v for k, v in layered.items() if k == "home"}), environ)
+    return make_settings({**read_file(home / "settings.json"), **layered})
+
+
+def make_settings(values: Mapping[str, object]) -> Settings:
+    """Return Settings of `values`. Raises ConfigError on an unknown name or an unusable value."""
+    for name in values:
+        if name not in SETTING_NAMES:
+            import difflib
+
+            near = difflib.get_close_matches(str(name), SETTING_NAMES, 3)
+            hint = f" Nearest: {', '.join(near)}." if near else ""
+            raise ConfigError(f"There is no setting {name!r}.{hint}", name=str(name))
+    return Settings(**typing.cast("dict[str, Any]", dict(values)))
+
+
+def settings_table() -> str:
+    """Return the documentation of every setting as a Markdown table."""
+    rows = ["| Setting | Default | Meaning |", "|---|---|---|"]
+    hints = typing.get_type_hints(Settings)
+    for spec in dataclasses.fields(Settings):
+        default = (
+            spec.default_factory()
+            if spec.default_factory is not dataclasses.MISSING
+            else spec.default
+        )
+        meta: types.MappingProxyType[Any, Any] = spec.metadata
+        choices = (
+            " One of " + ", ".join(f"`{c or 'empty'}`" for c in typing.get_args(hints[spec.name])) + "."
+            if typing.get_origin(hints[spec.name]) is Literal
+            else ""
+        )
+        unit = f" In {meta['unit']}." if meta["unit"] else ""
+        zero = f" 0: {meta['zero']}." if meta["zero"] else ""
+        shown = json.dumps(default)
+        rows.append(f"| `{spec.name}` | `{shown}` | {meta['doc']}{choices}{unit}{zero} |")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,153 @@
+"""Content blocks and messages, as values, and their wire form (that of the Messages API)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Json: TypeAlias = Mapping[str, object]
+Role: TypeAlias = Literal["user", "assistant"]
+Part: TypeAlias = Literal[
+    "system", "tools", "summary", "reinjected", "notebook", "conversation", "results"
+]
+
+PARTS: tuple[Part, ...] = (
+    "system",
+    "tools",
+    "summary",
+    "reinjected",
+    "notebook",
+    "conversation",
+    "results",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of a message; never empty on the wire.
+
+    `part` says which part of the gauge counts it; it is stored but never sent.
+    """
+
+    text: str
+    part: Part = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture: `data` is base64, `width_px` and `height_px` its size as sent."""
+
+    media_type: str
+    data: str
+    width_px: int
+    height_px: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A `thinking` or `redacted_thinking` block, kept exactly as it came, signature included."""
+
+    wire: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A request by the model to run one tool.
+
+    `id` is unique in the transcript; the answering ToolResult carries it as `tool_use_id`.
+    `input` is the parsed JSON object as the model wrote it, keys in its order; it may be off the
+    tool's schema, which is found when it is run.
+    """
+
+    id: str
+    name: str
+    input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The answer to one ToolUse; `content` is never empty."""
+
+    tool_use_id: str
+    content: tuple[Text | Image, ...]
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A block of a type this version does not know; replayed exactly as it came."""
+
+    wire: Json
+
+
+Block: TypeAlias = Text | Image | Thinking | ToolUse | ToolResult | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation; `content` is never empty."""
+
+    role: Role
+    content: tuple[Block, ...]
+
+
+def user(*content: Block) -> Message:
+    """Return a user message."""
+    return Message("user", content)
+
+
+def assistant(*content: Block) -> Message:
+    """Return an assistant message."""
+    return Message("assistant", content)
+
+
+def tool_uses(message: Message) -> tuple[ToolUse, ...]:
+    """Return the message's calls, in order."""
+    return tuple(block for block in message.content if isinstance(block, ToolUse))
+
+
+def tool_results(message: Message) -> tuple[ToolResult, ...]:
+    """Return the message's results, in order."""
+    return tuple(block for block in message.content if isinstance(block, ToolResult))
+
+
+def text_of(content: Iterable[Block]) -> str:
+    """Return the text blocks, joined by blank lines."""
+    return "\n\n".join(block.text for block in content if isinstance(block, Text))
+
+
+def without_thinking(message: Message) -> Message | None:
+    """Return the message without its thinking, None if nothing else is in it."""
+    kept = tuple(block for block in message.content if not isinstance(block, Thinking))
+    if len(kept) == len(message.content):
+        return message
+    return Message(message.role, kept) if kept else None
+
+
+def block_to_wire(block: Block) -> dict[str, object]:
+    """Return the block as the Messages API takes it; the same block gives the same bytes."""
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Image(media_type=media_type, data=data):
+            source = {"type": "base64", "media_type": media_type, "data": data}
+            return {"type": "image", "source": source}
+        case ToolUse(id=id_, name=name, input=input_):
+            return {"type": "tool_use", "id": id_, "name": name, "input": dict(input_)}
+        case ToolResult(tool_use_id=id_, content=content, is_error=is_error):
+            wire: dict[str, object] = {
+                "type": "tool_result",
+                "tool_use_id": id_,
+                "content": [block_to_wire(inner) for inner in content],
+            }
+            if is_error:
+                wire["is_error"] = True
+            return wire
+        case Thinking(wire=raw) | Opaque(wire=raw):
+            return dict(raw)
+
+
+def message_to_wire(message: Message) -> dict[str, object]:
+    """Return the message as the Messages API takes it."""
+    return {"role": message.role, "content": [block_to_wire(block) for block in message.content]}

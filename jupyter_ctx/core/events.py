@@ -1,0 +1,206 @@
+"""What happens in a turn, told as it happens. The only way out of the loop; `wire.py` mirrors it.
+
+Order within a turn: TurnStarted, then for each step StepStarted, deltas, (ToolStarted,
+ToolFinished)*, StepFinished; compactions stand between steps; TurnFinished comes last, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .blocks import Json
+from .transcript import Trigger
+from .usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The prompt is stored; the turn runs. `turn` counts from 1, here and below."""
+
+    turn: int
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A model call is about to be sent."""
+
+    turn: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Some more of the answer. `block` numbers the text blocks of the turn from 1."""
+
+    turn: int
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextFinished:
+    """Text block `block` is complete: `text` is the whole of it."""
+
+    turn: int
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """Some more of the thinking's summary."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepDiscarded:
+    """What was shown of the running step is void: its stream broke and it starts again."""
+
+    turn: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool runs now (its permission is settled)."""
+
+    turn: int
+    step: int
+    tool_use_id: str
+    name: str
+    input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool is done. `text` is what the model sees; `path` is set if the result was offloaded.
+
+    `chars` and `lines` are of the whole result.
+    """
+
+    turn: int
+    step: int
+    tool_use_id: str
+    name: str
+    text: str
+    is_error: bool
+    denied: bool
+    chars: int
+    lines: int
+    path: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """The reply of a step is stored."""
+
+    turn: int
+    step: int
+    stop_reason: str
+    usage: Usage
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChanged:
+    """The window's filling moved; ask the session for its context."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """The provider could not answer; try `attempt` of `attempts` follows in `wait_s` seconds."""
+
+    turn: int
+    step: int
+    attempt: int
+    attempts: int
+    wait_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStarted:
+    """A summary is asked for."""
+
+    turn: int
+    n: int
+    trigger: Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFinished:
+    """The compaction is stored and in force."""
+
+    turn: int
+    n: int
+    trigger: Trigger
+    tokens_before: int
+    tokens_after: int
+    seconds: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFailed:
+    """No compaction came of it; the transcript is unchanged. `paused`: no more automatic tries."""
+
+    turn: int
+    reason: str
+    failures: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAdded:
+    """Something the user should know; `title` states the fact, `detail` what follows from it."""
+
+    turn: int
+    level: Literal["info", "warning", "error"]
+    title: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The turn is over, once. `outcome` says how; `error` is the sentence when it failed.
+
+    `text` is the last text the model wrote. `usage` and `cost_usd` are of the turn, compactions
+    included.
+    """
+
+    turn: int
+    outcome: Literal["done", "stopped", "failed"]
+    stop_reason: str
+    text: str
+    steps: int
+    usage: Usage
+    cost_usd: float | None
+    seconds: float
+    error: str | None = None
+
+
+CtxEvent: TypeAlias = (
+    TurnStarted
+    | StepStarted
+    | TextDelta
+    | TextFinished
+    | ThinkingDelta
+    | StepDiscarded
+    | ToolStarted
+    | ToolFinished
+    | StepFinished
+    | ContextChanged
+    | RetryScheduled
+    | CompactionStarted
+    | CompactionFinished
+    | CompactionFailed
+    | NoteAdded
+    | TurnFinished
+)

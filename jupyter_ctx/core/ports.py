@@ -1,0 +1,343 @@
+"""What the core asks of the world. Adapters implement these; `jupyter_ctx.testing` has fakes.
+
+Every async method runs on the loop that drives the turn. A method that must touch the user's
+kernel gets itself to the kernel's main thread; the core never knows about threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from .blocks import Block, Image, Json, Message, ToolUse
+from .transcript import Entry
+from .usage import Prices, Usage
+
+T = TypeVar("T")
+CacheTtl: TypeAlias = Literal["5m", "1h"]
+ThinkingMode: TypeAlias = Literal["adaptive", "off"]
+
+
+# The model ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """A prompt cache breakpoint: on the last tool, on the system prompt, or on one block."""
+
+    where: Literal["tools", "system", "message"]
+    message: int = -1
+    block: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call, complete: the adapter adds nothing that changes the cached prefix.
+
+    `messages` are sent as they are, in order. `max_tokens` is the output limit in tokens.
+    `breakpoints` is empty when the prompt cache is off.
+    """
+
+    model: str
+    system: str
+    tools: tuple[Json, ...]
+    messages: tuple[Message, ...]
+    max_tokens: int
+    breakpoints: tuple[Breakpoint, ...] = ()
+    cache_ttl: CacheTtl = "5m"
+    thinking: ThinkingMode = "off"
+    effort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Some more text of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPart:
+    """Some more of the thinking's summary, for showing only."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    """A tool call has begun; its input is not complete yet."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDone:
+    """A block is complete, byte for byte what must be sent back."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDone:
+    """The last item of every complete stream: `message_stop` came, with a stop reason."""
+
+    stop_reason: str
+    usage: Usage
+    message_id: str | None = None
+    detail: str | None = None
+
+
+Delta: TypeAlias = TextPart | ThinkingPart | ToolPart | BlockDone | ReplyDone
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is known of a model; None means not known, never a guess.
+
+    `window_tokens` is the context window, `max_output_tokens` the most it writes; `window_source`
+    says who said so. `binds_thinking`: thinking is refused after an edited prefix (API.md 1), so a
+    compaction must leave the tail's thinking out. `cache_floor_tokens`: a shorter prefix is not
+    cached. `factor_prior` multiplies a cl100k count before anything was learnt.
+    """
+
+    name: str
+    window_tokens: int | None
+    window_source: Literal["api", "server", "error", "table", "unknown"]
+    max_output_tokens: int | None
+    prices: Prices | None = None
+    adaptive_thinking: bool = False
+    binds_thinking: bool = False
+    factor_prior: float = 1.35
+    max_image_px: int = 1568
+    max_images: int = 100
+    label: str = ""
+
+
+class Model(Protocol):
+    """A language model behind one SDK, whose errors it translates into `jupyter_ctx.errors`."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as requests carry it."""
+        ...
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Yield the reply as it arrives; the last item is a ReplyDone.
+
+        Makes one attempt: retries are the loop's. Raises a ModelError; a stream that ends without
+        a ReplyDone has raised StreamBrokenError. Closing the iterator closes the connection.
+        """
+        ...
+
+    async def load_facts(self) -> ModelFacts:
+        """Return what is known of the model; asks the provider once. Raises a ModelError."""
+        ...
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """Return the provider's own count of the request's input, None if it has none."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class Counter(Protocol):
+    """Counts tokens without a network: an estimate, in linear time on any text."""
+
+    def count(self, text: str) -> int:
+        """Return the raw (uncalibrated) number of tokens in `text`."""
+        ...
+
+
+# Tools ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool as the model sees it, and how its calls are treated.
+
+    `reads_only`: never asks for permission, allowed in plan mode. `permission` names the group an
+    "allow for this session" covers ("run code"). A tool with `offloads` False bounds its own
+    results and is never offloaded. `max_result_chars`: longer results are offloaded.
+    """
+
+    name: str
+    description: str
+    input_schema: Json
+    reads_only: bool
+    max_result_chars: int = 50_000
+    offloads: bool = True
+    permission: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledText:
+    """A text too long to hold (over 8 MB), written to `path` while it was made.
+
+    `head` and `tail` are its first and last characters (64 Ki at most each); `chars`, `lines` and
+    `size_bytes` are of the whole.
+    """
+
+    path: str
+    chars: int
+    lines: int
+    size_bytes: int
+    head: str
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool brought.
+
+    `text` is the form for the model, valid UTF-8, carriage returns and ANSI resolved; may be empty.
+    `images` are scaled already. `outputs` are nbformat outputs, for the store. `mime_types` names
+    every type the outputs had. `interrupted`: Stop arrived while it ran; the turn ends after it.
+    """
+
+    text: str | SpooledText
+    images: tuple[Image, ...] = ()
+    outputs: tuple[Json, ...] = ()
+    mime_types: tuple[str, ...] = ()
+    is_error: bool = False
+    interrupted: bool = False
+
+
+class ToolRunner(Protocol):
+    """The tools of a session, sorted by name."""
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """Every tool, sorted by name; fixed for the life of the session."""
+        ...
+
+    async def run(self, use: ToolUse) -> ToolOutput:
+        """Run one call. Raises ToolError (no such tool, input off schema, cannot be done)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The call may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The call may not run; `message` is what the model is told."""
+
+    message: str
+
+
+class Permissions(Protocol):
+    """Decides about one call at a time; may ask the user."""
+
+    async def check(self, use: ToolUse, spec: ToolSpec) -> Allowed | Denied:
+        """Return the decision for exactly this call."""
+        ...
+
+
+# The kernel -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A live name of the user's namespace; `shape` and `size` are short texts, "" if none.
+
+    `cell` is the cell that bound it last ("In[3]"), None if not known.
+    """
+
+    name: str
+    type: str
+    shape: str = ""
+    size: str = ""
+    cell: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as the kernel knows it: executed at least once.
+
+    `id` is the front end's cell id, else `in-N`. `count` is N of In[N]. `order` grows with each
+    execution. `is_new_source`: the newest execution had another source than the one before it (or
+    is the first). `is_agent`: its source is `%agent` or `%%agent`. `failed`: it raised.
+    """
+
+    id: str
+    source: str
+    count: int
+    order: int
+    outputs: tuple[Json, ...] = ()
+    failed: bool = False
+    is_new_source: bool = True
+    is_agent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What running code brought: nbformat outputs in order, streams merged, display updates applied.
+
+    `spooled` holds the text when it was too long for memory; `outputs` then carry its head only.
+    """
+
+    outputs: tuple[Json, ...] = ()
+    failed: bool = False
+    interrupted: bool = False
+    spooled: SpooledText | None = None
+
+
+class Kernel(Protocol):
+    """The user's kernel. Every method gets itself to the main thread as needed."""
+
+    async def run_code(self, code: str) -> Execution:
+        """Run `code` as scratch: In, Out, `_` and the execution count stay as they were."""
+        ...
+
+    async def on_main(self, look: Callable[[Mapping[str, object]], T]) -> T:
+        """Call `look` with the user's namespace on the main thread and return its result."""
+        ...
+
+    async def load_variables(self) -> Sequence[Variable]:
+        """Return the user's live names, sorted by name; calls nothing that could compute."""
+        ...
+
+    async def load_cells(self) -> Sequence[Cell]:
+        """Return the executed cells, oldest execution first; one per cell id (its newest)."""
+        ...
+
+
+# The store and the clock ------------------------------------------------------------------------
+
+
+class Store(Protocol):
+    """Where one session lives. Every method raises StoreError and damages nothing stored."""
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry and flush it to the operating system before returning."""
+        ...
+
+    def save_result(self, tool_use_id: str, tool: str, output: ToolOutput) -> str:
+        """Store a tool's outputs and text; return the text's path as the model is told it."""
+        ...
+
+    def save_text(self, name: str, text: str) -> str:
+        """Store a text of this session (`prompt-<turn>`); return its path likewise."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that tests own it."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a cancelled turn stops waiting at once."""
+        ...

@@ -1,0 +1,397 @@
+"""The append-only transcript, and the view: what the model sees of it.
+
+Rule: an entry is never edited, reordered or removed. What the model sees is a pure function of the
+entries (`build_view`); resuming a session is reading its file. `Transcript` keeps the same result
+up to date as entries arrive, so that a step costs only what is new; a property test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from .blocks import Json, Message, without_thinking
+from .usage import Usage
+
+Trigger: TypeAlias = Literal["proactive", "reactive", "manual"]
+Kind: TypeAlias = Literal["prompt", "reply", "results", "note", "repair"]
+FateKind: TypeAlias = Literal["keep", "offload"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEntry:
+    """The first line: who this session is. `at` is seconds since the epoch, here and below."""
+
+    at: float
+    session_id: str
+    notebook: str | None
+    cwd: str
+    version: str
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixEntry:
+    """System prompt and tools, frozen as sent; the newest counts. Later ones join at a compaction."""
+
+    at: float
+    system: str
+    tools: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """From here on the session talks to `model`; a usage figure from before is void."""
+
+    at: float
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEntry:
+    """One message as sent or received.
+
+    `turn` counts user prompts from 1; `step` counts model calls of the turn from 1 (0: the prompt).
+    `raw_tokens` on a reply is the uncalibrated estimate of what its usage measured for the first
+    time; with `usage` it teaches the estimate its factor. `cell_id` is the cell of the prompt.
+    `message_id` is the provider's id of a reply.
+    """
+
+    at: float
+    turn: int
+    step: int
+    kind: Kind
+    message: Message
+    model: str | None = None
+    usage: Usage | None = None
+    raw_tokens: int | None = None
+    stop_reason: str | None = None
+    message_id: str | None = None
+    cell_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FateEntry:
+    """What became of one tool result, decided once and never changed.
+
+    `path` names the stored text of an offloaded result, relative to the store's home.
+    """
+
+    at: float
+    tool_use_id: str
+    fate: FateKind
+    tool: str
+    chars: int
+    lines: int
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reinjected:
+    """One thing a compaction put back: what kind, which one, and its tokens (estimated)."""
+
+    kind: str
+    id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEntry:
+    """A compaction: the first `drop_messages` of the view give way to `message`.
+
+    `message` is one user message: the summary, then what was re-injected. Every later message
+    stays; without its thinking if `drop_thinking`. `n` counts from 1 within the session.
+    """
+
+    at: float
+    n: int
+    turn: int
+    trigger: Trigger
+    message: Message
+    summary: str
+    drop_messages: int
+    drop_thinking: bool
+    first_turn: int
+    last_turn: int
+    tokens_before: int
+    tokens_after: int
+    seconds: float
+    cost_usd: float | None
+    usage: Usage | None
+    reinjected: tuple[Reinjected, ...] = ()
+    focus: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFailedEntry:
+    """A compaction that brought nothing; `reason` is one sentence."""
+
+    at: float
+    turn: int
+    trigger: Trigger
+    reason: str
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryEditEntry:
+    """The user rewrote the summary of compaction `n`; `message` takes its message's place."""
+
+    at: float
+    n: int
+    message: Message
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryUndoEntry:
+    """Compaction `n` is undone: what it replaced comes back before what was said since."""
+
+    at: float
+    n: int
+    drop_thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RewindEntry:
+    """Back to before user turn `turn`: the view is again what it was before that prompt."""
+
+    at: float
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinEntry:
+    """Text kept verbatim through every compaction; `n` counts from 1."""
+
+    at: float
+    n: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnpinEntry:
+    """Pin `n` is taken off."""
+
+    at: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludeEntry:
+    """The newest `messages` of the view are left out of it from here on (a refusal, say)."""
+
+    at: float
+    messages: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairEntry:
+    """The view as mended when the file had lost a line; stored, so that it stays the same."""
+
+    at: float
+    messages: tuple[Message, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEntry:
+    """A line of a kind this version does not know, kept as it is; it changes no view."""
+
+    raw: Json
+
+
+Entry: TypeAlias = (
+    SessionEntry
+    | PrefixEntry
+    | ModelEntry
+    | MessageEntry
+    | FateEntry
+    | CompactionEntry
+    | CompactionFailedEntry
+    | SummaryEditEntry
+    | SummaryUndoEntry
+    | RewindEntry
+    | PinEntry
+    | UnpinEntry
+    | ExcludeEntry
+    | RepairEntry
+    | UnknownEntry
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """The view before compaction `n`, and how many messages the view had right after it."""
+
+    n: int
+    before: tuple[Message, ...]
+    after: int
+
+
+@dataclass(slots=True)
+class _Fold:
+    """The fold's state.
+
+    `turns` holds, for each user turn, how many open compactions there were when it began, and how
+    many messages the view had. Within one compaction's life the view only grows, so the two numbers
+    find the old view again without keeping a copy of it.
+    """
+
+    view: list[Message] = field(default_factory=list)
+    replaced: list[_Replaced] = field(default_factory=list)
+    turns: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case MessageEntry(message=message, kind=kind, turn=turn):
+                if kind == "prompt":
+                    self.turns.setdefault(turn, (len(self.replaced), len(self.view)))
+                self.view.append(message)
+            case CompactionEntry() as compaction:
+                before = tuple(self.view)
+                self.view = [compaction.message, *kept_messages(before, compaction)]
+                self.replaced.append(_Replaced(compaction.n, before, len(self.view)))
+            case SummaryEditEntry(n=n, message=message):
+                if self.replaced and self.replaced[-1].n == n:
+                    self.view[0] = message
+            case SummaryUndoEntry(n=n, drop_thinking=drop_thinking):
+                self._undo(n, drop_thinking)
+            case RewindEntry(turn=turn):
+                self._rewind(turn)
+            case ExcludeEntry(messages=count):
+                del self.view[max(0, len(self.view) - count) :]
+                self._forget_turns_past_the_end()
+            case RepairEntry(messages=messages):
+                self.view, self.replaced, self.turns = list(messages), [], {}
+            case _:
+                pass
+
+    def _undo(self, n: int, drop_thinking: bool) -> None:
+        if not self.replaced or self.replaced[-1].n != n:
+            return
+        last = self.replaced.pop()
+        since = self.view[last.after :]
+        if drop_thinking:
+            since = [kept for message in since if (kept := without_thinking(message))]
+        self.view = [*last.before, *since]
+        depth, shift = len(self.replaced), len(last.before) - last.after
+        self.turns = {
+            turn: (depth, length + shift) if opened > depth else (opened, length)
+            for turn, (opened, length) in self.turns.items()
+        }
+
+    def _rewind(self, turn: int) -> None:
+        if turn not in self.turns:
+            return
+        opened, length = self.turns[turn]
+        view = self.replaced[opened].before if opened < len(self.replaced) else self.view
+        self.view = list(view[:length])
+        del self.replaced[opened:]
+        self.turns = {n: began for n, began in self.turns.items() if n < turn}
+
+    def _forget_turns_past_the_end(self) -> None:
+        here = len(self.replaced), len(self.view)
+        self.turns = {n: began for n, began in self.turns.items() if began <= here}
+
+
+def kept_messages(view: Sequence[Message], compaction: CompactionEntry) -> tuple[Message, ...]:
+    """Return the messages of `view` that stay behind the compaction's summary, as they stay."""
+    kept = view[compaction.drop_messages :]
+    if not compaction.drop_thinking:
+        return tuple(kept)
+    return tuple(left for message in kept if (left := without_thinking(message)))
+
+
+def build_view(entries: Iterable[Entry]) -> tuple[Message, ...]:
+    """Return what the model sees: the newest summary, then every message it kept.
+
+    Total: an empty transcript gives an empty view. Never edits or reorders an entry; a compaction,
+    rewind, edit or undo that names nothing known changes nothing.
+    """
+    fold = _Fold()
+    for entry in entries:
+        fold.add(entry)
+    return tuple(fold.view)
+
+
+class Transcript:
+    """The entries of one session, with the view and a few facts kept up to date.
+
+    `append` is the only way to change it. It does no I/O: who appends an entry has stored it first.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: list[Entry] = []
+        self._fold = _Fold()
+        self.prefix: PrefixEntry | None = None
+        self.session: SessionEntry | None = None
+        self.model: str | None = None
+        self.fates: dict[str, FateEntry] = {}
+        self.pins: dict[int, str] = {}
+        self.compactions: list[CompactionEntry] = []
+        self.failures_in_a_row = 0
+        self.turn = 0
+        for entry in entries:
+            self.append(entry)
+
+    def append(self, entry: Entry) -> None:
+        """Add one entry and bring view and facts up to date."""
+        self._entries.append(entry)
+        self._fold.add(entry)
+        match entry:
+            case SessionEntry():
+                self.session = entry
+            case PrefixEntry():
+                self.prefix = entry
+            case ModelEntry(model=model):
+                self.model = model
+            case MessageEntry(turn=turn):
+                self.turn = max(self.turn, turn)
+            case FateEntry(tool_use_id=tool_use_id):
+                self.fates.setdefault(tool_use_id, entry)
+            case CompactionEntry():
+                self.compactions.append(entry)
+                self.failures_in_a_row = 0
+            case CompactionFailedEntry():
+                self.failures_in_a_row += 1
+            case SummaryEditEntry(n=n, message=message, summary=summary):
+                self.compactions = [
+                    replace(old, message=message, summary=summary) if old.n == n else old
+                    for old in self.compactions
+                ]
+            case PinEntry(n=n, text=text):
+                self.pins[n] = text
+            case UnpinEntry(n=n):
+                self.pins.pop(n, None)
+            case _:
+                pass
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Every entry, oldest first."""
+        return self._entries
+
+    @property
+    def view(self) -> Sequence[Message]:
+        """What the model sees; equal to `build_view(entries)`. Not to be changed."""
+        return self._fold.view
+
+    @property
+    def active_compaction(self) -> CompactionEntry | None:
+        """The compaction whose summary the view begins with, None if there is none."""
+        if not self._fold.replaced:
+            return None
+        n = self._fold.replaced[-1].n
+        return next((entry for entry in reversed(self.compactions) if entry.n == n), None)
+
+    def replaced_by(self, n: int) -> tuple[Message, ...]:
+        """Return the messages that open compaction `n` took out of the view; empty if not open."""
+        for old in self._fold.replaced:
+            if old.n == n:
+                drop = next(entry.drop_messages for entry in self.compactions if entry.n == n)
+                return old.before[:drop]
+        return ()

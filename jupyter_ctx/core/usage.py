@@ -1,0 +1,77 @@
+"""Token usage and money, normalised across providers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more calls, as the provider reported them.
+
+    All counts are tokens. `uncached`, `cache_read` and `cache_write` do not overlap and add up to
+    the whole input. None means the provider did not say, which is not zero.
+    `cache_write_1h` is the part of `cache_write` written for one hour (its price differs).
+    """
+
+    uncached: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+    cache_write_1h: int | None = None
+
+    @property
+    def input_tokens(self) -> int | None:
+        """The whole input; None if not even the uncached part is known."""
+        if self.uncached is None:
+            return None
+        return self.uncached + (self.cache_read or 0) + (self.cache_write or 0)
+
+    @property
+    def used_tokens(self) -> int | None:
+        """What the window holds after the call: input and output together; None if unknown.
+
+        Impossible figures (negative, or no input at all) count as unknown.
+        """
+        whole = self.input_tokens
+        if whole is None or whole <= 0 or self.output is None or self.output < 0:
+            return None
+        return whole + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            _sum(self.uncached, other.uncached),
+            _sum(self.cache_read, other.cache_read),
+            _sum(self.cache_write, other.cache_write),
+            _sum(self.output, other.output),
+            _sum(self.cache_write_1h, other.cache_write_1h),
+        )
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None and right is None else (left or 0) + (right or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices of one model in USD per million tokens; `source` names where they stand and when."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write_5m: float
+    cache_write_1h: float
+    source: str
+
+    def cost_usd(self, usage: Usage) -> float:
+        """Return what `usage` costs; a count the provider left out counts as none."""
+        write = usage.cache_write or 0
+        write_1h = min(usage.cache_write_1h or 0, write)
+        total = (
+            (usage.uncached or 0) * self.input
+            + (usage.cache_read or 0) * self.cache_read
+            + (write - write_1h) * self.cache_write_5m
+            + write_1h * self.cache_write_1h
+            + (usage.output or 0) * self.output
+        )
+        return total / 1_000_000
