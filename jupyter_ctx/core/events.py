@@ -1,7 +1,7 @@
 """What happens in a turn, told as it happens. The only way out of the loop; `wire.py` mirrors it.
 
-Order within a turn: TurnStarted, then for each step StepStarted, deltas, (ToolStarted,
-ToolFinished)*, StepFinished; compactions stand between steps; TurnFinished comes last, once.
+Order within a turn: TurnStarted, then for each step StepStarted, deltas, StepFinished, (ToolStarted,
+ToolFinished)*, ResultOffloaded*; compactions stand between steps; TurnFinished comes last, once.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A tool is done. `text` is what the model sees; `path` is set if the result was offloaded.
+    """A tool is done (or was denied: then no ToolStarted came before).
 
-    `chars` and `lines` are of the whole result.
+    `text` is the first 2,000 characters of its text form; `chars` and `lines` are of the whole.
     """
 
     turn: int
@@ -91,8 +91,23 @@ class ToolFinished:
     denied: bool
     chars: int
     lines: int
-    path: str | None
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOffloaded:
+    """A large result went to the store: the model sees `shown_chars` of its `chars`.
+
+    `path` is where its text lies, None if it could only be kept in memory.
+    """
+
+    turn: int
+    tool_use_id: str
+    name: str
+    path: str | None
+    chars: int
+    lines: int
+    shown_chars: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +210,7 @@ CtxEvent: TypeAlias = (
     | StepDiscarded
     | ToolStarted
     | ToolFinished
+    | ResultOffloaded
     | StepFinished
     | ContextChanged
     | RetryScheduled

@@ -136,6 +136,16 @@ class CompactionFailedEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SpentEntry:
+    """Tokens paid for a reply that was not kept (its output limit was raised, say)."""
+
+    at: float
+    turn: int
+    usage: Usage
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryEditEntry:
     """The user rewrote the summary of compaction `n`; `message` takes its message's place."""
 
@@ -212,6 +222,7 @@ Entry: TypeAlias = (
     | FateEntry
     | CompactionEntry
     | CompactionFailedEntry
+    | SpentEntry
     | SummaryEditEntry
     | SummaryUndoEntry
     | RewindEntry
