@@ -54,7 +54,11 @@ def _sum(left: int | None, right: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of one model in USD per million tokens; `source` names where they stand and when."""
+    """Prices of one model in USD per million tokens; `source` names where they stand and when.
+
+    Some models charge more for a call whose whole input is over `long_over_tokens`: then `long`
+    holds for all of that call, its output included. None: one price at every length.
+    """
 
     input: float
     output: float
@@ -62,9 +66,17 @@ class Prices:
     cache_write_5m: float
     cache_write_1h: float
     source: str
+    long_over_tokens: int | None = None
+    long: Prices | None = None
 
     def cost_usd(self, usage: Usage) -> float:
-        """Return what `usage` costs; a count the provider left out counts as none."""
+        """Return what the `usage` of one call costs; a count the provider left out counts as none.
+
+        Costs of several calls are added up, not computed from the sum of their usage.
+        """
+        limit = self.long_over_tokens
+        if self.long is not None and limit is not None and (usage.input_tokens or 0) > limit:
+            return self.long.cost_usd(usage)
         write = usage.cache_write or 0
         write_1h = min(usage.cache_write_1h or 0, write)
         total = (

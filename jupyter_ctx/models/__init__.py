@@ -1,0 +1,55 @@
+"""Language models, each behind `core.ports.Model`; the adapters are imported when one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..config import DEFAULT_MODEL, DEMO_MODEL, Settings
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..core.ports import Model
+    from .anthropic import TextRedactor
+
+LATER_PREFIXES = ("openai:", "ollama:")
+
+
+def choose_model(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the model to use and, in a few words, why.
+
+    A model that is set is never replaced. Else `claude-sonnet-5-5` if there is a key or a base URL,
+    and the demo if there is neither.
+    """
+    if settings.model:
+        return settings.model, "it is set"
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
+        if environ.get(name, "").strip():
+            return DEFAULT_MODEL, f"{name} is set and no model is"
+    if settings.base_url:
+        return DEFAULT_MODEL, "base_url is set and no model is"
+    return DEMO_MODEL, "no model, no ANTHROPIC_API_KEY and no ANTHROPIC_BASE_URL is set"
+
+
+def make_model(
+    name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
+) -> Model:
+    """Return the model called `name`: `demo`, or one behind the Messages API.
+
+    Nothing is asked of the provider yet; a missing key shows at the first call. Raises ConfigError
+    on an empty name, one this version has no adapter for, or a base URL that is none.
+    """
+    if not name.strip():
+        raise ConfigError("The model has no name: set JUPYTER_CTX_MODEL.", name="model")
+    if name == DEMO_MODEL:
+        from .demo import DemoModel
+
+        return DemoModel(settings)
+    if name.startswith(LATER_PREFIXES):
+        raise ConfigError(
+            f"Model {name!r} is not available yet in this version: use a claude-… model or demo.",
+            name="model",
+        )
+    from .anthropic import AnthropicModel
+
+    return AnthropicModel(name, settings, environ, redactor)

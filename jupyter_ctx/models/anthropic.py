@@ -1,0 +1,359 @@
+"""The Anthropic adapter: `core.ports.Model` over the official SDK.
+
+The SDK takes seconds to import, so that happens inside the first awaited call, in a worker thread,
+where a stopped turn does not wait for it. One call is one attempt: the SDK's retries are off, the
+loop has its own. What comes back is read as raw events (`anthropic_stream`), what goes wrong is
+translated (`anthropic_errors`), what is sent is built from the request alone (`anthropic_wire`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
+
+from ..config import Settings
+from ..core.blocks import Json
+from ..core.ports import Delta, ModelFacts, Request
+from ..errors import AuthError, ConfigError, ModelError, RateLimitedError, StreamBrokenError
+from .anthropic_errors import Where, classify, read_refusal, translate
+from .anthropic_stream import ReplyReader, parse_event
+from .anthropic_wire import MessageWires, build_params, build_prompt, mend
+from .facts import max_images, table_facts
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic.types import ModelInfo, RawMessageStreamEvent
+
+T = TypeVar("T")
+
+DEFAULT_URL: Final = "https://api.anthropic.com"
+PLACEHOLDER_KEY: Final = "no-key-needed"
+"""Sent to a server on this machine when no key is set; the SDK sends nothing without one."""
+CONNECT_TIMEOUT_S: Final = 10.0
+FACTS_TIMEOUT_S: Final = 10.0
+"""For questions a turn can do without: the model's facts and a count."""
+DRAIN_TIMEOUT_S: Final = 1.0
+"""How long the end of a finished stream is waited for, so that its connection can be used again."""
+
+_NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
+
+
+class TextRedactor(Protocol):
+    """Takes the program's own keys out of a text."""
+
+    def text(self, text: str, /) -> str:
+        """Return `text` with every key replaced."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a call is signed with; neither given: what the SDK finds in its own profiles."""
+
+    api_key: str | None = None
+    auth_token: str | None = None
+    name: str = "ANTHROPIC_API_KEY"
+
+
+class AnthropicModel:
+    """A model behind the Messages API, Anthropic's or a compatible server's.
+
+    `environ` gives ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN and ANTHROPIC_BASE_URL, as the SDK reads
+    them; the setting `base_url` comes before the last. A base URL on this machine needs no key.
+    Raises ConfigError if the base URL is none. All calls of one model run on one event loop.
+    """
+
+    def __init__(
+        self, name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._environ = environ
+        self._base_url = find_base_url(settings, environ)
+        self._where = Where(
+            url=_shown_url(self._base_url),
+            model=name,
+            key_name="ANTHROPIC_API_KEY",
+            timeout_s=settings.timeout_s,
+            redact=redactor.text,
+        )
+        self._wires = MessageWires()
+        self._client: AsyncAnthropic | None = None
+        self._facts: ModelFacts | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name, as requests carry it."""
+        return self._name
+
+    @property
+    def base_url(self) -> str:
+        """Where requests go, without user and password."""
+        return self._where.url
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Yield the reply as it arrives; the last item is a ReplyDone.
+
+        One attempt. Raises a ModelError; StreamBrokenError if the stream ends without a ReplyDone.
+        Closing the iterator, or cancelling its task, closes the connection.
+        """
+        reader = ReplyReader(self._where.url)
+        opened = await self._open(build_params(request, self._wires))
+        events = _raw_events(opened)
+        try:
+            while not reader.is_done:
+                event = await self._next(events)
+                if event is None:
+                    break
+                for delta in reader.feed(event):
+                    yield delta
+            reader.finish()
+            await self._drain(events)
+        finally:
+            await opened.close()
+
+    async def load_facts(self) -> ModelFacts:
+        """Return what is known of the model: the provider's figures over the bundled table's.
+
+        Asks once. A provider that does not say (no such endpoint, silent, busy, an answer of
+        another form) leaves the table's figures. Raises AuthError and UnreachableError.
+        """
+        if self._facts is not None:
+            return self._facts
+        facts = table_facts(self._name, self._settings)
+        try:
+            client = await self._connect()
+            info = await self._translated(
+                client.models.retrieve(self._name, timeout=self._short_timeout())
+            )
+        except (RateLimitedError, StreamBrokenError):
+            return facts  # for now: asked again next time
+        except ModelError as error:
+            if isinstance(error, AuthError) or error.status is None:
+                raise
+        else:
+            facts = merge_facts(facts, info)
+        self._facts = facts
+        return facts
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """Return the provider's own count of the request's input, None if it has none.
+
+        Raises a ModelError if the provider has one but refused or failed.
+        """
+        params = build_prompt(request, self._wires)
+        client = await self._connect()
+        try:
+            counted = await self._translated(
+                client.messages.count_tokens(
+                    model=request.model, **params, timeout=self._short_timeout()
+                )
+            )
+        except ModelError as error:
+            if error.status in _NO_SUCH_ENDPOINT:
+                return None
+            raise
+        found = getattr(counted, "input_tokens", None)
+        return found if isinstance(found, int) else None
+
+    async def aclose(self) -> None:
+        """Close connections. The model may be used again: the next call opens its own."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    # Calls -------------------------------------------------------------------------------------
+
+    async def _connect(self) -> AsyncAnthropic:
+        """Return the client. Raises AuthError without credentials, before the SDK is imported."""
+        if self._client is None:
+            credentials = find_credentials(self._base_url, self._environ)
+            self._where = replace(self._where, key_name=credentials.name)
+            sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
+            self._client = self._make_client(sdk, credentials)
+        return self._client
+
+    def _make_client(self, sdk: Any, credentials: Credentials) -> AsyncAnthropic:
+        timeout = sdk.Timeout(self._settings.timeout_s or None, connect=CONNECT_TIMEOUT_S)
+        try:
+            client = sdk.AsyncAnthropic(
+                api_key=credentials.api_key,
+                auth_token=credentials.auth_token,
+                base_url=self._base_url,
+                max_retries=0,
+                timeout=timeout,
+            )
+        except Exception as error:
+            raise self._ours(error) from None
+        return cast("AsyncAnthropic", client)
+
+    async def _open(self, params: dict[str, Any]) -> AsyncStream[RawMessageStreamEvent]:
+        client = await self._connect()
+        try:
+            opened = client.messages.create(**params, stream=True)
+            return cast("AsyncStream[RawMessageStreamEvent]", await self._translated(opened))
+        except UnicodeEncodeError:  # half a surrogate pair somewhere: seldom, so mended only then
+            opened = client.messages.create(**mend(params), stream=True)
+            return cast("AsyncStream[RawMessageStreamEvent]", await self._translated(opened))
+
+    async def _next(self, events: AsyncIterator[Any]) -> Json | None:
+        """Return the stream's next event, None at its end; an error event is raised."""
+        try:
+            raw = await anext(events, None)
+            while raw is not None and not raw.data:
+                raw = await anext(events, None)
+        except Exception as error:
+            raise self._ours(error, is_started=True) from None
+        if raw is None:
+            return None
+        try:
+            event = parse_event(raw.data)
+        except ValueError as error:
+            if raw.event != "error":
+                raise self._no_event(str(error)) from None
+            event = {"error": {"message": raw.data}}
+        if raw.event == "error" or event.get("type") == "error":
+            raise classify(read_refusal(None, event), self._where)
+        return event
+
+    async def _drain(self, events: AsyncIterator[Any]) -> None:
+        """Read what follows a finished reply; nothing of it, nor its failure, matters any more."""
+        import httpx2
+
+        try:
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                async for _ in events:
+                    pass
+        except (TimeoutError, httpx2.HTTPError, UnicodeDecodeError):
+            return
+
+    async def _translated(self, call: Awaitable[T]) -> T:
+        """Await a call of the SDK; its errors come out as ours, without its own in their trace."""
+        try:
+            return await call
+        except UnicodeEncodeError:
+            raise
+        except Exception as error:
+            raise self._ours(error) from None
+
+    def _ours(self, error: Exception, *, is_started: bool = False) -> Exception:
+        return translate(error, self._where, is_started=is_started) or error
+
+    def _no_event(self, why: str) -> StreamBrokenError:
+        text = f"The answer from {self._where.url} is no event stream ({why})"
+        return StreamBrokenError(f"{text}; send the prompt again.")
+
+    def _short_timeout(self) -> float:
+        return min(FACTS_TIMEOUT_S, self._settings.timeout_s or FACTS_TIMEOUT_S)
+
+
+# Finding out -----------------------------------------------------------------------------------
+
+
+def find_base_url(settings: Settings, environ: Mapping[str, str]) -> str:
+    """Return where requests go: the setting, else ANTHROPIC_BASE_URL, else Anthropic's own address.
+
+    Raises ConfigError if it is no http(s) address.
+    """
+    url = (settings.base_url or environ.get("ANTHROPIC_BASE_URL", "")).strip() or DEFAULT_URL
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+        parts.port  # noqa: B018  raises on a port that is none
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise ConfigError(
+            f"The base URL {url!r} is no address: it must look like https://host or "
+            "http://localhost:8080; check ANTHROPIC_BASE_URL.",
+            name="base_url",
+        )
+    return url
+
+
+def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:
+    """Return what calls to `base_url` are signed with, in the SDK's order.
+
+    ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, the SDK's profiles and workload identity, and for a
+    server on this machine a placeholder. Raises AuthError if there is nothing, or no usable key.
+    """
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        value = environ.get(name, "").strip()
+        if not value:
+            continue
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise AuthError(f"{name} holds characters that no key has: set it again.")
+        if name == "ANTHROPIC_API_KEY":
+            return Credentials(api_key=value, name=name)
+        return Credentials(auth_token=value, name=name)
+    if _has_profile(environ):
+        return Credentials()
+    if is_loopback(base_url):
+        return Credentials(api_key=PLACEHOLDER_KEY)
+    raise AuthError(
+        f"No key for {_shown_url(base_url)}: set ANTHROPIC_API_KEY before the kernel starts, "
+        "or use %agent /model demo."
+    )
+
+
+def is_loopback(url: str) -> bool:
+    """Say whether `url` is on this machine: localhost, 127.0.0.0/8 or ::1."""
+    host = (urlsplit(url).hostname or "").rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def merge_facts(facts: ModelFacts, info: ModelInfo) -> ModelFacts:
+    """Return `facts` with what the Models API said in place of the table's; total on any answer."""
+    window = _count(getattr(info, "max_input_tokens", None))
+    output = _count(getattr(info, "max_tokens", None))
+    adaptive: object = info
+    for step in ("capabilities", "thinking", "types", "adaptive", "supported"):
+        adaptive = getattr(adaptive, step, None)
+    label = getattr(info, "display_name", None)
+    return replace(
+        facts,
+        window_tokens=window or facts.window_tokens,
+        window_source="api" if window else facts.window_source,
+        max_output_tokens=output or facts.max_output_tokens,
+        adaptive_thinking=adaptive if isinstance(adaptive, bool) else facts.adaptive_thinking,
+        max_images=max_images(window or facts.window_tokens),
+        label=label if isinstance(label, str) and label else facts.label,
+    )
+
+
+def _has_profile(environ: Mapping[str, str]) -> bool:
+    """Say whether the SDK may find credentials of its own kind: a profile or workload identity."""
+    if environ.get("ANTHROPIC_PROFILE") or environ.get("ANTHROPIC_FEDERATION_RULE_ID"):
+        return True
+    folder = environ.get("ANTHROPIC_CONFIG_DIR")
+    try:
+        home = Path(folder) if folder else Path.home() / ".config" / "anthropic"
+        return (home / "configs").is_dir()
+    except (OSError, RuntimeError):  # no home folder: no profile in it
+        return False
+
+
+def _raw_events(opened: AsyncStream[RawMessageStreamEvent]) -> AsyncIterator[Any]:
+    """Return the events as they came: the SDK's own types drop key order and unknown events."""
+    return type(opened).raw_events(opened.response)
+
+
+def _shown_url(url: str) -> str:
+    """Return `url` without user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

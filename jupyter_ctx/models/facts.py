@@ -1,0 +1,199 @@
+"""What is known of the Anthropic models before any of them was asked: a bundled, dated table.
+
+The Models API comes first for windows and output limits; this table answers where it does not, and
+for prices, which no API gives. A figure nobody published here is None: unknown, never a guess.
+
+Sources, as of 2026-11-30 (`_SEEN`):
+* prices: Anthropic's pricing page; the cut of Sonnet 5.5's cache reads is of 2026-10-07; the cache
+  reads and writes of Fable 5.2, released 2026-11-09, as reported by readers of that page;
+* windows and output limits: each model's overview page in Anthropic's documentation (Opus 4.7:
+  Google Cloud's model card);
+* thinking: its pages on thinking and on preserved thinking, and the 5.5 migration guides.
+Cache writes cost 1.25 × the input price for 5 minutes and 2 × for one hour, on every model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from ..config import Settings
+from ..core.ports import ModelFacts, ThinkingMode
+from ..core.usage import Prices
+from ..errors import ConfigError
+
+ThinkingOff: TypeAlias = Literal["", "disabled", "between_tools"]
+
+_SEEN: Final = "2026-11-30"
+_PAGE: Final = f"Anthropic's pricing page, seen {_SEEN}"
+_NEW_TOKENIZER: Final = 1.35
+"""True tokens for each cl100k token before anything was learnt, from Opus 4.7 on."""
+_OLD_TOKENIZER: Final = 1.10
+"""… and on the models before it."""
+WRITE_5M: Final = 1.25
+WRITE_1H: Final = 2.0
+PRICE_NAMES: Final = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One model. `thinking_off` is the `thinking.type` that turns it off.
+
+    "" where leaving it out does, and where it cannot be turned off.
+    """
+
+    window_tokens: int | None
+    max_output_tokens: int | None
+    prices: Prices | None
+    adaptive: bool = True
+    binds: bool = False
+    thinking_off: ThinkingOff = ""
+    factor_prior: float = _NEW_TOKENIZER
+
+
+def _prices(input_: float, output: float, cache_read: float, source: str = _PAGE) -> Prices:
+    """Return prices in USD per million tokens, the cache writes derived from the input price."""
+    return Prices(input_, output, cache_read, input_ * WRITE_5M, input_ * WRITE_1H, source)
+
+
+_OPUS_4_5_TO_5: Final = _prices(5, 25, 0.50)
+_FABLE_5: Final = _prices(10, 50, 1.00)
+_FABLE_5_1: Final = _prices(10, 50, 0.25)
+_FABLE_5_2: Final = _prices(
+    8, 40, 0.20, f"Anthropic's model overview, cache prices as reported of its page, seen {_SEEN}"
+)
+_SONNET_4: Final = _prices(3, 15, 0.30)
+_HAIKU_5_5: Final = replace(
+    _prices(0.10, 0.50, 0.01), long_over_tokens=100_000, long=_prices(0.50, 2.50, 0.05)
+)
+
+_1M: Final = 1_000_000
+_128K: Final = 128_000
+
+TABLE: Final[Mapping[str, _Row]] = {
+    "claude-fable-5-2": _Row(_1M, _128K, _FABLE_5_2, binds=True),
+    "claude-mythos-5-2": _Row(None, None, None, binds=True),
+    "claude-haiku-5-5": _Row(_1M, _128K, _HAIKU_5_5, binds=True, thinking_off="disabled"),
+    "claude-sonnet-5-5": _Row(
+        _1M, _128K, _prices(2, 10, 0.10), binds=True, thinking_off="between_tools"
+    ),
+    "claude-opus-5-5": _Row(_1M, _128K, _prices(4, 20, 0.20), binds=True),
+    "claude-fable-5-1": _Row(_1M, _128K, _FABLE_5_1, binds=True),
+    "claude-mythos-5-1": _Row(None, None, _FABLE_5_1, binds=True),
+    "claude-sonnet-5": _Row(_1M, _128K, _prices(2, 10, 0.20), thinking_off="disabled"),
+    "claude-fable-5": _Row(_1M, _128K, _FABLE_5),
+    "claude-mythos-5": _Row(_1M, _128K, _FABLE_5),
+    "claude-opus-5": _Row(_1M, _128K, _OPUS_4_5_TO_5, thinking_off="disabled"),
+    "claude-opus-4-8": _Row(_1M, _128K, _OPUS_4_5_TO_5),
+    "claude-opus-4-7": _Row(_1M, _128K, _OPUS_4_5_TO_5),
+    "claude-opus-4-6": _Row(_1M, _128K, _OPUS_4_5_TO_5, factor_prior=_OLD_TOKENIZER),
+    "claude-sonnet-4-6": _Row(_1M, _128K, _SONNET_4, factor_prior=_OLD_TOKENIZER),
+    "claude-haiku-4-5": _Row(
+        200_000, 64_000, _prices(1, 5, 0.10), adaptive=False, factor_prior=_OLD_TOKENIZER
+    ),
+    "claude-opus-4-5": _Row(
+        200_000, 64_000, _OPUS_4_5_TO_5, adaptive=False, factor_prior=_OLD_TOKENIZER
+    ),
+    "claude-sonnet-4-5": _Row(
+        200_000, 64_000, _SONNET_4, adaptive=False, factor_prior=_OLD_TOKENIZER
+    ),
+}
+
+_STRANGER: Final = _Row(None, None, None, adaptive=False)
+_NEW_CLAUDE: Final = replace(_STRANGER, binds=True)
+"""A Claude model newer than the table: to treat it as one that binds thinking is always safe."""
+
+
+def find_row(name: str) -> _Row:
+    """Return the table's row for a model name, with or without its date; total."""
+    row = TABLE.get(re.sub(r"-20\d{6}$", "", name))
+    if row is not None:
+        return row
+    return _NEW_CLAUDE if name.startswith("claude-") else _STRANGER
+
+
+def table_facts(name: str, settings: Settings) -> ModelFacts:
+    """Return what is known without asking: the table's figures and the user's prices.
+
+    Raises ConfigError if the setting `prices` cannot be used for this model.
+    """
+    row = find_row(name)
+    known = row.window_tokens is not None
+    return ModelFacts(
+        name=name,
+        window_tokens=row.window_tokens,
+        window_source="table" if known else "unknown",
+        max_output_tokens=row.max_output_tokens,
+        prices=find_prices(name, settings.prices),
+        adaptive_thinking=row.adaptive,
+        binds_thinking=row.binds,
+        factor_prior=row.factor_prior,
+        max_images=max_images(row.window_tokens),
+        label=name,
+    )
+
+
+def max_images(window_tokens: int | None) -> int:
+    """Return the most images of a request: 600; 100 where the window is 200k or unknown."""
+    return 600 if window_tokens is not None and window_tokens > 200_000 else 100
+
+
+def find_prices(name: str, overrides: Mapping[str, Mapping[str, float]]) -> Prices | None:
+    """Return the model's prices: the user's over the table's; None if nobody knows them.
+
+    A user who gives `input` and `output` alone gets the usual cache prices: reads at 0.1 × input,
+    writes at 1.25 × and 2 ×. Raises ConfigError on an unknown name, a figure that is no number or
+    negative, and on an unknown model without both.
+    """
+    given = overrides.get(name)
+    table = find_row(name).prices
+    if given is None:
+        return table
+    figures = _check_prices(name, given)
+    input_ = figures.get("input", table.input if table else None)
+    output = figures.get("output", table.output if table else None)
+    if input_ is None or output is None:
+        raise ConfigError(
+            f"Setting prices gives {name} no input and output price; give both.", name="prices"
+        )
+    read = table.cache_read if table and "input" not in figures else input_ * 0.1
+    return Prices(
+        input=input_,
+        output=output,
+        cache_read=figures.get("cache_read", read),
+        cache_write_5m=figures.get("cache_write_5m", input_ * WRITE_5M),
+        cache_write_1h=figures.get("cache_write_1h", input_ * WRITE_1H),
+        source="settings",
+    )
+
+
+def _check_prices(name: str, given: object) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"Setting prices of {name} must be an object.", name="prices")
+    for key, value in given.items():
+        if key not in PRICE_NAMES:
+            wanted = ", ".join(PRICE_NAMES)
+            raise ConfigError(
+                f"Setting prices of {name} has no {key!r}; use {wanted}.", name="prices"
+            )
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+            raise ConfigError(
+                f"Setting prices of {name}: {key} is {value!r}; it must be USD per million tokens.",
+                name="prices",
+            )
+    return {key: float(value) for key, value in given.items()}
+
+
+def thinking_param(name: str, mode: ThinkingMode) -> dict[str, str] | None:
+    """Return the request's `thinking`, None to leave it out.
+
+    Adaptive thinking is asked for as a summary, which newer models leave out unless asked. Off is
+    said aloud only to the models that think unless told otherwise; Opus 5.5, Fable and Mythos
+    always think.
+    """
+    if mode == "adaptive":
+        return {"type": "adaptive", "display": "summarized"}
+    off = find_row(name).thinking_off
+    return {"type": off} if off else None
