@@ -109,8 +109,8 @@ def next_action(state: TurnState, outcome: Outcome) -> Action:
             return Compact()
         case Failed(error=error):
             return Fail(error)
-        case Replied(stop_reason="tool_use", has_tool_use=True):
-            return RunTools()
+        case Replied(stop_reason="tool_use" | "end_turn", has_tool_use=True):
+            return RunTools()  # some compatible servers end a step with calls by `end_turn`
         case Replied(stop_reason="max_tokens"):
             if not state.output_raised and state.can_raise_output:
                 return RaiseOutput()

@@ -346,11 +346,15 @@ class Transcript:
         self.compactions: list[CompactionEntry] = []
         self.failures_in_a_row = 0
         self.turn = 0
+        self.prompts: dict[int, Message] = {}
         for entry in entries:
             self.append(entry)
 
     def append(self, entry: Entry) -> None:
         """Add one entry and bring view and facts up to date."""
+        excluded: Sequence[Message] = ()
+        if isinstance(entry, ExcludeEntry) and entry.messages > 0:
+            excluded = self.view[-entry.messages :]
         self._entries.append(entry)
         self._fold.add(entry)
         match entry:
@@ -360,8 +364,15 @@ class Transcript:
                 self.prefix = entry
             case ModelEntry(model=model):
                 self.model = model
-            case MessageEntry(turn=turn):
+            case MessageEntry(turn=turn, kind=kind, message=message):
                 self.turn = max(self.turn, turn)
+                if kind == "prompt":
+                    self.prompts[turn] = message
+            case RewindEntry(turn=turn):
+                self.prompts = {n: m for n, m in self.prompts.items() if n < turn}
+            case ExcludeEntry():
+                gone = {id(message) for message in excluded}
+                self.prompts = {n: m for n, m in self.prompts.items() if id(m) not in gone}
             case FateEntry(tool_use_id=tool_use_id):
                 self.fates.setdefault(tool_use_id, entry)
             case CompactionEntry():
@@ -398,6 +409,34 @@ class Transcript:
             return None
         n = self._fold.replaced[-1].n
         return next((entry for entry in reversed(self.compactions) if entry.n == n), None)
+
+    def messages_since_prompt(self, turn: int) -> int:
+        """Return how many messages of the view there are from the prompt of `turn` on.
+
+        0 if that prompt is not in the view (not recorded, compacted or left out).
+        """
+        prompt = self.prompts.get(turn)
+        for count, message in enumerate(reversed(self.view), start=1):
+            if message is prompt:
+                return count
+        return 0
+
+    def turns_of(self, messages: Iterable[Message]) -> tuple[int, int] | None:
+        """Return the first and last user turn that `messages` of the log belong to, None if none.
+
+        A summary message stands for the turns it replaced.
+        """
+        wanted = {id(message) for message in messages}
+        turns: list[int] = []
+        for entry in self._entries:
+            match entry:
+                case MessageEntry(message=message, turn=turn) if id(message) in wanted:
+                    turns.append(turn)
+                case CompactionEntry(message=message) if id(message) in wanted:
+                    turns += [entry.first_turn, entry.last_turn]
+                case _:
+                    pass
+        return (min(turns), max(turns)) if turns else None
 
     def replaced_by(self, n: int) -> tuple[Message, ...]:
         """Return the messages that open compaction `n` took out of the view; empty if not open."""

@@ -1,0 +1,403 @@
+"""The state of a session and the few acts that every part of a turn needs.
+
+Rule: whatever changes the transcript goes through `Engine.record`, which stores an entry before it
+counts. A store that fails costs a warning, never the turn: the transcript goes on in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
+from .blocks import Block, Json, Message, Text, Thinking, ToolUse
+from .cache import place_breakpoints
+from .events import (
+    CtxEvent,
+    NoteAdded,
+    RetryScheduled,
+    StepDiscarded,
+    TextDelta,
+    TextFinished,
+    ThinkingDelta,
+)
+from .ports import (
+    BlockDone,
+    CacheTtl,
+    Clock,
+    Counter,
+    Delta,
+    Kernel,
+    Model,
+    ModelFacts,
+    Permissions,
+    ReplyDone,
+    Request,
+    Store,
+    TextPart,
+    ThinkingMode,
+    ThinkingPart,
+    ToolRunner,
+)
+from .recovery import RetryLimits, next_wait
+from .redact import Redactor, Stream
+from .tokens import TokenMeter, Used
+from .transcript import (
+    CompactionEntry,
+    CompactionFailedEntry,
+    Entry,
+    MessageEntry,
+    SpentEntry,
+    Transcript,
+)
+from .usage import Usage
+from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the engine says to the model: templates, as `prompts/` has them."""
+
+    summary: str
+    resume: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How requests are made. `effort` None: the model's own."""
+
+    prompt_cache: bool = True
+    cache_ttl: CacheTtl = "5m"
+    thinking: ThinkingMode = "off"
+    effort: str | None = None
+    output_tokens: int = 8_000
+    output_tokens_raised: int = 64_000
+    retry: RetryLimits = field(default_factory=RetryLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePorts:
+    """The world, as the engine sees it."""
+
+    model: Model
+    counter: Counter
+    tools: ToolRunner
+    store: Store
+    clock: Clock
+    kernel: Kernel
+    permissions: Permissions
+    redactor: Redactor
+
+
+@dataclass(slots=True)
+class Reply:
+    """A reply as it arrives. `blocks` are complete; `partial` is the text of one that is not."""
+
+    redactor: Redactor
+    seen_ids: frozenset[str]
+    first_block: int
+    fresh_id: str
+    blocks: list[Block] = field(default_factory=list)
+    partial: str = ""
+    done: ReplyDone | None = None
+    _stream: Stream | None = None
+
+    @property
+    def text_blocks(self) -> int:
+        """How many text blocks were shown, the open one included."""
+        return sum(isinstance(b, Text) for b in self.blocks) + bool(self._stream)
+
+    def restart(self) -> None:
+        """Forget everything: the stream broke and the step starts again."""
+        self.first_block += self.text_blocks
+        self.blocks, self.partial, self.done, self._stream = [], "", None, None
+
+    def take(self, delta: Delta, turn: int) -> list[CtxEvent]:
+        """Add what arrived and return what can be shown of it."""
+        match delta:
+            case TextPart(text=text):
+                if self._stream is None:
+                    self._stream = self.redactor.stream()
+                return self._show(self._stream.feed(text), turn)
+            case ThinkingPart(text=text):
+                return [ThinkingDelta(turn, self.redactor.text(text))]
+            case BlockDone(block=block):
+                return self._finish(block, turn)
+            case ReplyDone():
+                self.done = delta
+        return []
+
+    def _show(self, text: str, turn: int) -> list[CtxEvent]:
+        self.partial += text
+        number = self.first_block + self.text_blocks - 1
+        return [TextDelta(turn, number, text)] if text else []
+
+    def _finish(self, block: Block, turn: int) -> list[CtxEvent]:
+        events: list[CtxEvent] = []
+        match block:
+            case Text(text=text):
+                safe = self.redactor.text(text)
+                if self._stream is not None:
+                    events = self._show(self._stream.flush(), turn)
+                self._stream, self.partial = None, ""
+                if not safe:
+                    return events
+                self.blocks.append(Text(safe))
+                number = self.first_block + self.text_blocks - 1
+                events.append(TextFinished(turn, number, safe))
+            case ToolUse(id=id_, name=name, input=input_):
+                taken = {b.id for b in self.blocks if isinstance(b, ToolUse)} | self.seen_ids
+                if id_ in taken or not _is_wire_id(id_):
+                    id_ = f"{self.fresh_id}_{len(self.blocks)}"
+                self.blocks.append(ToolUse(id_, name, self.redactor.json(input_)))
+            case _:
+                self.blocks.append(block)
+        return events
+
+    def kept_after_stop(self) -> tuple[Block, ...]:
+        """Return what stays of a reply that was cut: finished blocks and the text so far."""
+        kept = list(self.blocks)
+        if self._stream is not None:
+            self.partial += self._stream.flush()
+        if self.partial.strip():
+            kept.append(Text(self.partial))
+        while kept and isinstance(kept[-1], Thinking):
+            kept.pop()
+        return tuple(kept)
+
+
+def _is_wire_id(id_: str) -> bool:
+    """Say whether every provider takes `id_` as it is: `[A-Za-z0-9_-]{1,128}` (API.md 5)."""
+    return 0 < len(id_) <= 128 and all(c.isascii() and (c.isalnum() or c in "_-") for c in id_)
+
+
+class Engine:
+    """One session: its transcript, what it knows of the model, and its ports."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        facts: ModelFacts,
+        limits: Limits,
+        options: CallOptions,
+        texts: Texts,
+        ports: EnginePorts,
+    ) -> None:
+        self.transcript = Transcript()
+        self.facts = facts
+        self.limits = limits
+        self.options = options
+        self.texts = texts
+        self.ports = ports
+        self.meter = TokenMeter(ports.counter, facts.factor_prior)
+        self.seen_ids: set[str] = set()
+        self.spent: dict[str | None, Usage] = {}
+        self.notes: list[NoteAdded] = []
+        self.streaming_chars = 0
+        self.store_failed = False
+        for entry in transcript.entries:
+            self._count(entry)
+
+    # The transcript -----------------------------------------------------------------------------
+
+    def record(self, entry: Entry) -> None:
+        """Store `entry`, then let it count. A store that fails is said once, in `notes`."""
+        try:
+            self.ports.store.append(entry)
+        except StoreError as error:
+            self.warn_store(error)
+        self._count(entry)
+
+    def warn_store(self, error: StoreError) -> None:
+        """Add one warning that the store failed; the first time only."""
+        if not self.store_failed:
+            self.store_failed = True
+            self.note(
+                "warning",
+                "The session cannot be saved.",
+                f"{error} The turn goes on in memory; it is lost when the kernel stops.",
+            )
+
+    def _count(self, entry: Entry) -> None:
+        self.transcript.append(entry)
+        self.meter.observe(entry, self.transcript)
+        match entry:
+            case MessageEntry(message=message, usage=usage, model=model):
+                self.seen_ids.update(b.id for b in message.content if isinstance(b, ToolUse))
+            case CompactionEntry(usage=usage) | CompactionFailedEntry(usage=usage):
+                model = self.transcript.model
+            case SpentEntry(usage=usage):
+                model = self.transcript.model
+            case _:
+                return
+        if usage is not None:
+            model = model or self.transcript.model
+            self.spent[model] = self.spent.get(model, Usage()) + usage
+
+    def note(self, level: str, title: str, detail: str = "") -> None:
+        """Keep a note for the user; the loop yields it at the next chance."""
+        self.notes.append(NoteAdded(self.transcript.turn, level, title, detail))  # type: ignore[arg-type]  # the three levels of NoteAdded
+
+    def take_notes(self) -> list[NoteAdded]:
+        """Return the notes not yet told, and forget them."""
+        told, self.notes = self.notes, []
+        return told
+
+    # The window ---------------------------------------------------------------------------------
+
+    @property
+    def window(self) -> int | None:
+        """The context window in tokens, None if it is not known."""
+        return window_of(self.limits, self.facts)
+
+    @property
+    def used(self) -> Used:
+        """What fills the window now."""
+        return self.meter.used(self.transcript)
+
+    @property
+    def reserve(self) -> int | None:
+        """The tokens kept free for the answer, None if the window is not known."""
+        return reserve_tokens(self.limits, self.facts)
+
+    @property
+    def is_paused(self) -> bool:
+        """Automatic compaction is paused after too many failures in a row."""
+        return self.transcript.failures_in_a_row >= self.limits.breaker_failures
+
+    @property
+    def is_stuck(self) -> bool:
+        """The last compaction freed too little to try another (DESIGN.md 5, no progress)."""
+        return is_stuck(self.transcript, self.used, self.limits, self.facts)
+
+    def should_compact(self) -> bool:
+        """Say whether a compaction is due before the next call."""
+        if self.is_paused or self.is_stuck:
+            return False
+        return should_compact(self.used, self.limits, self.facts)
+
+    @property
+    def can_compact_reactively(self) -> bool:
+        """Say whether a prompt the provider finds too long may be compacted by itself."""
+        is_automatic = self.limits.compaction not in ("manual", "off")
+        return is_automatic and not self.is_paused and not self.is_stuck
+
+    def learn_overflow(self, error: PromptTooLongError) -> None:
+        """Take the window, and how far the estimate was off, from a refusal's numbers."""
+        limit, actual = error.limit_tokens, error.actual_tokens
+        known = window_of(self.limits, self.facts)
+        if limit is not None and (known is None or limit < known):
+            self.facts = replace(self.facts, window_tokens=limit, window_source="error")
+        if actual is not None:
+            self.meter.observe_overflow(actual, self.transcript)
+
+    def largest_parts(self) -> str:
+        """Return the three largest parts of the window in words, for a message."""
+        parts = sorted(self.meter.parts(self.transcript).items(), key=lambda item: -item[1])
+        return ", ".join(f"{name} {tokens:,} tokens" for name, tokens in parts[:3] if tokens)
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return what `usage` costs with this model, None if its price is not known."""
+        return None if self.facts.prices is None else self.facts.prices.cost_usd(usage)
+
+    # Requests -----------------------------------------------------------------------------------
+
+    def build_request(self, *, output_raised: bool = False) -> Request:
+        """Return the next request: the frozen prefix and the whole view."""
+        options = self.options
+        wanted = options.output_tokens_raised if output_raised else options.output_tokens
+        limit = output_limit(wanted, self.used, self.limits, self.facts)
+        return self.request_for(self.transcript.view, limit)
+
+    def request_for(self, messages: Sequence[Message], max_tokens: int) -> Request:
+        """Return a request of `messages` on the frozen prefix, its breakpoints in their places."""
+        prefix = self.transcript.prefix
+        tools: tuple[Json, ...] = prefix.tools if prefix else ()
+        cached = self.options.prompt_cache
+        return Request(
+            model=self.ports.model.name,
+            system=prefix.system if prefix else "",
+            tools=tools,
+            messages=tuple(messages),
+            max_tokens=max_tokens,
+            breakpoints=place_breakpoints(messages) if cached else (),
+            cache_ttl=self.options.cache_ttl,
+            thinking=self.options.thinking,
+            effort=self.options.effort,
+        )
+
+    def new_reply(self, turn: int, step: int, first_block: int) -> Reply:
+        """Return an empty reply to be filled by `call`."""
+        fresh = f"jctx_{turn}_{step}_{len(self.transcript.entries)}"
+        return Reply(self.ports.redactor, frozenset(self.seen_ids), first_block, fresh)
+
+    async def call(
+        self, request: Request, reply: Reply, turn: int, step: int, *, silent: bool = False
+    ) -> AsyncGenerator[CtxEvent, None]:
+        """Make one model call, with retries, filling `reply` and telling what arrives.
+
+        Raises the ModelError that ended it. `silent`: only retries are told.
+        """
+        failed, waited_s = 0, 0.0
+        while True:
+            try:
+                async with aclosing(self._stream(request)) as stream:
+                    async for delta in stream:
+                        events = reply.take(delta, turn)
+                        for event in events if not silent else ():
+                            yield event
+                if reply.done is None:
+                    raise StreamBrokenError("The stream ended before the answer was complete.")
+                return
+            except ModelError as error:
+                failed += 1
+                wait = next_wait(
+                    error, failed, waited_s, self.options.retry, random.random()
+                )
+                if wait is None:
+                    raise
+                if not silent and (reply.blocks or reply.partial):
+                    yield StepDiscarded(turn, step)
+                reply.restart()
+                retry = self.options.retry
+                is_refused = isinstance(error, UnreachableError)
+                tries = retry.connect_tries if is_refused else retry.tries
+                yield RetryScheduled(turn, step, failed + 1, tries, wait, str(error))
+                await self.ports.clock.sleep(wait)
+                waited_s += wait
+
+    async def _stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Pass the model's stream on as a generator that can be closed."""
+        stream = self.ports.model.stream(request)
+        try:
+            async for delta in stream:
+                yield delta
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    def store_reply(
+        self, reply: Reply, content: tuple[Block, ...], turn: int, step: int, stop_reason: str
+    ) -> None:
+        """Record the reply's message; with its usage if the stream was complete."""
+        message = Message("assistant", content)
+        done = reply.done
+        raw_tokens = self.meter.raw_new(self.transcript) if done else None
+        self.record(
+            MessageEntry(
+                at=self.ports.clock.now(),
+                turn=turn,
+                step=step,
+                kind="reply",
+                message=message,
+                model=self.ports.model.name,
+                usage=done.usage if done else None,
+                raw_tokens=raw_tokens,
+                stop_reason=stop_reason,
+                message_id=done.message_id if done else None,
+            )
+        )
+

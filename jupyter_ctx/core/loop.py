@@ -1,0 +1,558 @@
+"""One turn: from a prompt until the model stops, as a generator of events.
+
+Every way out leaves a valid transcript: a stop or failure closes open tool calls with results
+before anything else can be said. The generator ends with exactly one TurnFinished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..errors import ModelError, PromptTooLongError, StoreError, ToolError
+from .blocks import Block, Text, Thinking, ToolResult, ToolUse, text_of, user
+from .compactor import Attempt, run_compaction
+from .engine import Engine, Reply
+from .events import (
+    ContextChanged,
+    CtxEvent,
+    NoteAdded,
+    ResultOffloaded,
+    StepDiscarded,
+    StepFinished,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from .offload import Decision, NewResult, Room, finish, ingest, ingest_prompt
+from .ports import Denied, SpooledText, ToolOutput, ToolSpec
+from .recovery import (
+    Compact,
+    Continue,
+    EndTurn,
+    Fail,
+    Failed,
+    RaiseOutput,
+    Refuse,
+    Replied,
+    Resume,
+    RunTools,
+    TurnState,
+    next_action,
+)
+from .repair import orphan_results
+from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry
+from .usage import Usage
+
+STOPPED_TEXT = "[Stopped by the user]"
+CONTINUE_TEXT = (
+    "Your answer was cut off by the output limit. Go on exactly where it stops; repeat nothing."
+)
+CUT_SHORT = {
+    "max_tokens": "it reached the output limit several times",
+    "model_context_window_exceeded": "it reached the end of the context window",
+    "pause_turn": "the provider paused it several times",
+    "tool_use": "the model announced a tool call and sent none",
+}
+GAUGE_EVERY_CHARS = 400
+
+log = logging.getLogger("jupyter_ctx")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the user typed, and what the program adds to it (`notices`: one text block each)."""
+
+    text: str
+    notices: tuple[str, ...] = ()
+    cell_id: str | None = None
+
+
+class _TurnOver(Exception):
+    """The turn ends here; carries how."""
+
+    def __init__(self, outcome: str, stop_reason: str, error: str | None = None) -> None:
+        super().__init__(stop_reason)
+        self.outcome = outcome
+        self.stop_reason = stop_reason
+        self.error = error
+
+
+@dataclass(slots=True)
+class Turn:
+    """The turn under way. `prepare` asks about the model; it may raise a ModelError."""
+
+    engine: Engine
+    prompt: Prompt
+    number: int
+    prepare: Callable[[], Awaitable[None]]
+    step: int = 0
+    blocks: int = 0
+    last_text: str = ""
+    state: TurnState = field(default_factory=TurnState)
+    reply: Reply | None = None
+    shown_since_gauge: int = 0
+    is_recorded: bool = False
+
+    async def run(self) -> AsyncGenerator[CtxEvent, None]:
+        """Run the turn to its end.
+
+        To stop it, cancel the task that iterates; an iteration given up half-way is mended at the
+        next prompt.
+        """
+        engine = self.engine
+        started = engine.ports.clock.monotonic()
+        before = dict(engine.spent)
+        over = _TurnOver("failed", "error", "The turn did not end in an orderly way.")
+        try:
+            yield TurnStarted(self.number, self.prompt.text)
+            await self.prepare()
+            self._record_prompt()
+            yield ContextChanged(self.number)
+            async for event in self._steps():
+                yield event
+        except _TurnOver as end:
+            over = end
+        except asyncio.CancelledError:
+            over = _TurnOver("stopped", "stopped")
+        except ModelError as error:
+            over = _TurnOver("failed", "error", str(error))
+        except Exception as error:
+            log.exception("The turn ended with an error of this program.")
+            over = _TurnOver("failed", "error", f"Error in jupyter_ctx: {error!r}")
+        self._close(over.outcome, over.error)
+        for note in engine.take_notes():
+            yield note
+        yield ContextChanged(self.number)
+        spent = _spent_since(engine.spent, before)
+        yield TurnFinished(
+            turn=self.number,
+            outcome=over.outcome,  # type: ignore[arg-type]  # the three outcomes
+            stop_reason=over.stop_reason,
+            text=self.last_text,
+            steps=self.step,
+            usage=spent,
+            cost_usd=engine.cost_usd(spent),
+            seconds=engine.ports.clock.monotonic() - started,
+            error=over.error,
+        )
+
+    # The prompt ---------------------------------------------------------------------------------
+
+    def _record_prompt(self) -> None:
+        """Store the prompt; a very long one goes to the store and leaves a preview."""
+        engine = self.engine
+        if orphans := orphan_results(engine.transcript.view):
+            self._record_user("repair", orphans)
+        text = engine.ports.redactor.text(self.prompt.text)
+        fitted = ingest_prompt(text, self.number, self._room())
+        if fitted.stored is not None:
+            try:
+                engine.ports.store.save_text(f"prompt-{self.number}", fitted.stored)
+            except StoreError as error:
+                engine.warn_store(error)
+        notices = [Text(engine.ports.redactor.text(n), "notebook") for n in self.prompt.notices]
+        self._record_user("prompt", [*notices, Text(fitted.text)])
+        self.is_recorded = True
+
+    def _record_user(self, kind: Kind, content: Sequence[Block]) -> None:
+        self.engine.record(
+            MessageEntry(
+                at=self.engine.ports.clock.now(),
+                turn=self.number,
+                step=self.step,
+                kind=kind,
+                message=user(*content),
+                cell_id=self.prompt.cell_id if kind == "prompt" else None,
+            )
+        )
+
+    def _room(self) -> Room:
+        engine = self.engine
+        return Room.of(engine.facts, engine.limits, engine.used.total, engine.meter)
+
+    # Steps --------------------------------------------------------------------------------------
+
+    async def _steps(self) -> AsyncGenerator[CtxEvent, None]:
+        """Take steps until one of them ends the turn (raises _TurnOver)."""
+        engine = self.engine
+        while True:
+            if engine.should_compact():
+                async for event in self._compact("proactive"):
+                    yield event
+            most = engine.limits.steps_per_turn
+            if most and self.step >= most:
+                raise _TurnOver("done", "steps_per_turn")
+            self.step += 1
+            yield StepStarted(self.number, self.step)
+            async for event in self._call():
+                yield event
+            for note in engine.take_notes():
+                yield note
+
+    async def _call(self) -> AsyncGenerator[CtxEvent, None]:
+        """Make one model call and do what comes of it."""
+        engine = self.engine
+        reply = self.reply = engine.new_reply(self.number, self.step, self.blocks + 1)
+        outcome: Replied | Failed
+        try:
+            self._check_it_fits()
+            request = engine.build_request(output_raised=self.state.output_raised)
+            async for event in engine.call(request, reply, self.number, self.step):
+                yield event
+                if isinstance(event, TextDelta) and self._gauge_moved(event):
+                    yield ContextChanged(self.number)
+        except ModelError as error:
+            outcome = Failed(error)
+        else:
+            done = reply.done
+            assert done is not None  # call() returns only after ReplyDone
+            has_tools = any(isinstance(block, ToolUse) for block in reply.blocks)
+            outcome = Replied(done.stop_reason, has_tools)
+        finally:
+            engine.streaming_chars = 0
+            self.blocks = reply.first_block - 1 + reply.text_blocks
+        async for event in self._act(reply, outcome):
+            yield event
+
+    def _check_it_fits(self) -> None:
+        """Raise PromptTooLongError if the request cannot fit the window: it is not even sent."""
+        engine = self.engine
+        window = engine.window
+        if window is not None and engine.used.total + 256 > window:
+            raise PromptTooLongError(
+                f"Prompt too long: {engine.used.total:,} of {window:,} tokens. "
+                f"Largest parts: {engine.largest_parts()}. Run `/compact`, or start over with "
+                "`/new`.",
+                actual_tokens=engine.used.total,
+                limit_tokens=window,
+            )
+
+    def _gauge_moved(self, event: TextDelta) -> bool:
+        self.engine.streaming_chars += len(event.text)
+        self.shown_since_gauge += len(event.text)
+        if self.shown_since_gauge < GAUGE_EVERY_CHARS:
+            return False
+        self.shown_since_gauge = 0
+        return True
+
+    async def _act(self, reply: Reply, outcome: Replied | Failed) -> AsyncGenerator[CtxEvent, None]:
+        """Perform the next action, as `recovery.next_action` names it."""
+        engine = self.engine
+        can_compact = engine.can_compact_reactively and not self.state.compacted
+        raised = engine.options.output_tokens_raised
+        model_most = engine.facts.max_output_tokens or raised
+        self.state = replace(
+            self.state,
+            can_compact=can_compact,
+            can_raise_output=min(raised, model_most) > engine.options.output_tokens,
+        )
+        action = next_action(self.state, outcome)
+        match action:
+            case RunTools():
+                async for event in self._finish_step(reply, reply.blocks):
+                    yield event
+                self.state = TurnState(
+                    most_continuations=self.state.most_continuations,
+                    most_pauses=self.state.most_pauses,
+                )
+                async for event in self._run_tools(reply):
+                    yield event
+            case EndTurn(stop_reason=reason):
+                async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                    yield event
+                if reason in CUT_SHORT:
+                    engine.note("warning", f"The answer is not complete: {CUT_SHORT[reason]}.")
+                raise _TurnOver("done", reason)
+            case RaiseOutput():
+                yield StepDiscarded(self.number, self.step)
+                self._record_spent(reply, "cut by the output limit, asked again with a higher one")
+                self.reply = None
+                self.state = replace(self.state, output_raised=True)
+            case Continue():
+                async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                    yield event
+                self._record_user("note", [Text(CONTINUE_TEXT)])
+                self.state = replace(self.state, continuations=self.state.continuations + 1)
+            case Resume():
+                async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                    yield event
+                self.state = replace(self.state, pauses=self.state.pauses + 1)
+            case Compact(keep_partial=keep_partial):
+                async for event in self._recover(reply, outcome, keep_partial):
+                    yield event
+            case Refuse():
+                self._refuse(reply)
+            case Fail(error=error):
+                raise _TurnOver("failed", "error", str(error)) from error
+
+    async def _recover(
+        self, reply: Reply, outcome: Replied | Failed, keep_partial: bool
+    ) -> AsyncGenerator[CtxEvent, None]:
+        """Compact because the provider found the prompt too long, then take the step again."""
+        if keep_partial:
+            async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                yield event
+            self._record_user("note", [Text(CONTINUE_TEXT)])
+        self.reply = None
+        if isinstance(outcome, Failed) and isinstance(outcome.error, PromptTooLongError):
+            self.engine.learn_overflow(outcome.error)
+        self.state = replace(self.state, compacted=True)
+        attempt = Attempt(self.number, "reactive")
+        async for event in run_compaction(self.engine, attempt):
+            yield event
+        yield ContextChanged(self.number)
+        if not attempt.succeeded and isinstance(outcome, Failed):
+            raise _TurnOver("failed", "error", str(outcome.error))
+
+    async def _compact(self, trigger: str) -> AsyncGenerator[CtxEvent, None]:
+        attempt = Attempt(self.number, trigger)  # type: ignore[arg-type]  # a Trigger
+        async for event in run_compaction(self.engine, attempt):
+            yield event
+        for note in self.engine.take_notes():
+            yield note
+        yield ContextChanged(self.number)
+
+    async def _finish_step(
+        self, reply: Reply, blocks: Sequence[Block]
+    ) -> AsyncGenerator[CtxEvent, None]:
+        """Record the reply and tell that the step is done."""
+        done = reply.done
+        assert done is not None  # only complete replies come here
+        self.reply = None
+        content = tuple(blocks)
+        if all(isinstance(block, Thinking) for block in content):
+            self._record_spent(reply, f"no text came ({done.stop_reason})")
+            if done.stop_reason == "end_turn":
+                self.engine.note("warning", "The model sent an empty answer.")
+        else:
+            self.engine.store_reply(reply, content, self.number, self.step, done.stop_reason)
+        self.last_text = text_of(content) or self.last_text
+        cost = self.engine.cost_usd(done.usage)
+        yield StepFinished(self.number, self.step, done.stop_reason, done.usage, cost)
+        yield ContextChanged(self.number)
+
+    def _record_spent(self, reply: Reply, reason: str) -> None:
+        if reply.done is not None:
+            at = self.engine.ports.clock.now()
+            self.engine.record(SpentEntry(at, self.number, reply.done.usage, reason))
+
+    def _refuse(self, reply: Reply) -> None:
+        """End the turn with the provider's words; the exchange is left out of the view."""
+        words = text_of(reply.blocks)
+        detail = reply.done.detail if reply.done and reply.done.detail else words
+        self._record_spent(reply, "refusal")
+        self.reply = None
+        self._exclude_turn("The provider refused to answer.")
+        raise _TurnOver(
+            "failed", "refusal", f"The provider refused to answer. {detail or ''}".strip()
+        )
+
+    def _exclude_turn(self, reason: str) -> None:
+        """Leave this turn's messages out of the view, if no compaction came since its prompt."""
+        count = self.engine.transcript.messages_since_prompt(self.number)
+        if count:
+            at = self.engine.ports.clock.now()
+            self.engine.record(ExcludeEntry(at, count, reason))
+
+    # Tools --------------------------------------------------------------------------------------
+
+    async def _run_tools(self, reply: Reply) -> AsyncGenerator[CtxEvent, None]:
+        """Run the reply's calls in order and record all their results in one user message."""
+        engine = self.engine
+        specs = {spec.name: spec for spec in engine.ports.tools.specs}
+        new: list[NewResult] = []
+        interrupted = False
+        try:
+            for use in (block for block in reply.blocks if isinstance(block, ToolUse)):
+                spec = specs.get(use.name) or _unknown_spec(use.name)
+                output = _not_run() if interrupted else None
+                if output is None:
+                    started = engine.ports.clock.monotonic()
+                    denied = await self._denied(use, specs)
+                    if denied is not None:
+                        output = ToolOutput(denied.message, is_error=True)
+                    else:
+                        yield ToolStarted(self.number, self.step, use.id, use.name, use.input)
+                        output = await self._run_tool(use)
+                    seconds = engine.ports.clock.monotonic() - started
+                    yield self._tool_finished(use, output, denied is not None, seconds)
+                interrupted = interrupted or output.interrupted
+                new.append(NewResult(use.id, use.name, spec, output))
+        finally:
+            offloaded = self._record_results(new, reply)
+        for event in offloaded:
+            yield event
+        yield ContextChanged(self.number)
+        if interrupted:
+            raise _TurnOver("stopped", "stopped")
+
+    async def _denied(self, use: ToolUse, specs: dict[str, ToolSpec]) -> Denied | None:
+        """Ask for permission; an unknown tool needs none, since it cannot run."""
+        spec = specs.get(use.name)
+        if spec is None:
+            return None
+        decision = await self.engine.ports.permissions.check(use, spec)
+        return decision if isinstance(decision, Denied) else None
+
+    async def _run_tool(self, use: ToolUse) -> ToolOutput:
+        """Run one call; a ToolError is its result. Nothing of the program's keys leaves here."""
+        redactor = self.engine.ports.redactor
+        try:
+            output = await self.engine.ports.tools.run(use)
+        except ToolError as error:
+            return ToolOutput(redactor.text(str(error)), is_error=True)
+        text = output.text
+        if isinstance(text, SpooledText):
+            text = replace(text, head=redactor.text(text.head), tail=redactor.text(text.tail))
+        else:
+            text = redactor.text(text)
+        outputs = tuple(redactor.json(item) for item in output.outputs)
+        return replace(output, text=text, outputs=outputs)
+
+    def _tool_finished(
+        self, use: ToolUse, output: ToolOutput, denied: bool, seconds: float
+    ) -> ToolFinished:
+        text = output.text
+        if isinstance(text, SpooledText):
+            head, chars, lines = text.head[:2_000], text.chars, text.lines
+        else:
+            head, chars, lines = text[:2_000], len(text), text.count("\n") + bool(text)
+        return ToolFinished(
+            self.number,
+            self.step,
+            use.id,
+            use.name,
+            head,
+            output.is_error,
+            denied,
+            chars,
+            lines,
+            seconds,
+        )
+
+    def _record_results(self, new: Sequence[NewResult], reply: Reply) -> list[CtxEvent]:
+        """Decide the fates, store what is large, and record the results' message.
+
+        A call that was not reached (the turn was cancelled) gets its result in `_close`.
+        """
+        engine = self.engine
+        if len(new) < sum(isinstance(block, ToolUse) for block in reply.blocks):
+            done = {result.tool_use_id for result in new}
+            specs = {spec.name: spec for spec in engine.ports.tools.specs}
+            new = list(new)
+            for use in (block for block in reply.blocks if isinstance(block, ToolUse)):
+                if use.id not in done:
+                    spec = specs.get(use.name) or _unknown_spec(use.name)
+                    new.append(NewResult(use.id, use.name, spec, _not_run()))
+        events: list[CtxEvent] = []
+        content: list[Block] = []
+        for decision in ingest(new, engine.transcript.fates, self._room()):
+            result, event = self._settle(decision)
+            content.append(result)
+            if event is not None:
+                events.append(event)
+        self._record_user("results", content)
+        return events
+
+    def _settle(self, decision: Decision) -> tuple[ToolResult, ResultOffloaded | None]:
+        """Store one result as decided and return what the model sees of it."""
+        engine = self.engine
+        new = decision.result
+        path: str | None = None
+        if decision.fate == "offload" or decision.keep_outputs:
+            try:
+                path = engine.ports.store.save_result(new.tool_use_id, new.tool, new.output)
+            except StoreError as error:
+                engine.warn_store(error)
+        fate_path = path if decision.fate == "offload" else None
+        engine.record(
+            FateEntry(
+                engine.ports.clock.now(),
+                new.tool_use_id,
+                decision.fate,
+                new.tool,
+                decision.chars,
+                decision.lines,
+                fate_path,
+            )
+        )
+        result = finish(decision, fate_path)
+        if decision.fate != "offload":
+            return result, None
+        shown = sum(len(block.text) for block in result.content if isinstance(block, Text))
+        return result, ResultOffloaded(
+            self.number,
+            new.tool_use_id,
+            new.tool,
+            fate_path,
+            decision.chars,
+            decision.lines,
+            shown,
+        )
+
+    # The end ------------------------------------------------------------------------------------
+
+    def _close(self, outcome: str, error: str | None = None) -> None:
+        """Leave a valid transcript: keep what was finished, answer open calls, say what happened."""
+        if outcome == "done" or not self.is_recorded:
+            return
+        engine = self.engine
+        if self.reply is not None and outcome == "stopped":
+            kept = self.reply.kept_after_stop()
+            if kept:
+                engine.store_reply(self.reply, kept, self.number, self.step, "stopped")
+        self.reply = None
+        count = engine.transcript.messages_since_prompt(self.number)
+        if outcome == "failed" and count == 1:
+            self._exclude_turn(error or "The turn failed before it was answered.")
+            return
+        results = orphan_results(engine.transcript.view)
+        note = STOPPED_TEXT if outcome == "stopped" else f"[The turn failed: {error}]"
+        self._record_user("note", [*results, Text(note)])
+
+
+def _not_run() -> ToolOutput:
+    """Return the result of a call that the stop came before."""
+    from .repair import INTERRUPTED_TEXT
+
+    return ToolOutput(INTERRUPTED_TEXT, is_error=True)
+
+
+def _unknown_spec(name: str) -> ToolSpec:
+    """Return a spec for the result of a tool that does not exist."""
+    return ToolSpec(name, "", {}, reads_only=True)
+
+
+def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Return the blocks without tool calls: a call of a cut reply is never run."""
+    return tuple(block for block in blocks if not isinstance(block, ToolUse))
+
+
+def _spent_since(now: dict[str | None, Usage], before: dict[str | None, Usage]) -> Usage:
+    """Return the usage added to `before`, all models together."""
+    total = Usage()
+    for model, usage in now.items():
+        total = total + _minus(usage, before.get(model, Usage()))
+    return total
+
+
+def _minus(left: Usage, right: Usage) -> Usage:
+    def less(a: int | None, b: int | None) -> int | None:
+        return None if a is None else a - (b or 0)
+
+    return Usage(
+        less(left.uncached, right.uncached),
+        less(left.cache_read, right.cache_read),
+        less(left.cache_write, right.cache_write),
+        less(left.output, right.output),
+        less(left.cache_write_1h, right.cache_write_1h),
+    )
+
+
+__all__ = ["NoteAdded", "Prompt", "Turn"]

@@ -1,0 +1,629 @@
+"""A session: one conversation that never ends, over whatever ports it is given.
+
+`Session.run` and `Session.run_compaction` are generators of events for the loop that drives the
+turn. `ask`, `turn` and `compact` are the same for a caller's own thread, through the Runner port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from .config import Settings
+from .core.blocks import Image, Json, Text, ToolResult, text_of, tool_results
+from .core.compactor import Attempt, run_compaction
+from .core.context import build_context
+from .core.engine import CallOptions, Engine, EnginePorts, Texts
+from .core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    ContextChanged,
+    CtxEvent,
+    NoteAdded,
+    TurnFinished,
+)
+from .core.loop import Prompt, Turn
+from .core.ports import (
+    Clock,
+    Counter,
+    Kernel,
+    Model,
+    ModelFacts,
+    Permissions,
+    Store,
+    ToolRunner,
+)
+from .core.recovery import RetryLimits
+from .core.redact import Redactor
+from .core.transcript import (
+    CompactionEntry,
+    Entry,
+    MessageEntry,
+    ModelEntry,
+    PrefixEntry,
+    SessionEntry,
+    Transcript,
+)
+from .core.usage import Usage
+from .core.window import Limits
+from .errors import AuthError, BusyError, CompactionError, ModelError, PromptError, StoreError
+from .prompts import load_prompt
+
+__all__ = ["Ports", "Result", "Runner", "Session", "SessionFile", "TurnResult"]
+
+
+class Runner(Protocol):
+    """Drives a generator of events on the background loop, for a caller on another thread."""
+
+    def run(
+        self,
+        start: Callable[[], AsyncIterator[CtxEvent]],
+        on_event: Callable[[CtxEvent], None],
+    ) -> None:
+        """Drive it to its end; `on_event` and the kernel's calls run on the calling thread.
+
+        A KeyboardInterrupt cancels the generator, which then ends by itself; returns normally.
+        """
+        ...
+
+    def iterate(
+        self, start: Callable[[], AsyncIterator[CtxEvent]]
+    ) -> AsyncIterator[CtxEvent]:
+        """The same for a thread that awaits; its own loop stays responsive."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel what is being driven, from any thread; nothing if nothing is."""
+        ...
+
+
+class SessionFile(Store, Protocol):
+    """Where one session lives, with what is read back from it."""
+
+    def read_text(self, name: str) -> object:
+        """Return a stored text (or its path) by name, None if there is none."""
+        ...
+
+    def read_outputs(self, tool_use_id: str) -> tuple[Json, ...]:
+        """Return the stored nbformat outputs of a result, () if there are none."""
+        ...
+
+    def update_metadata(self, **fields: object) -> None:
+        """Keep what a list of sessions shows. Raises StoreError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything a session needs of the world. `make_model` is for `/model NAME`."""
+
+    model: Model
+    counter: Counter
+    tools: ToolRunner
+    store: SessionFile
+    clock: Clock
+    kernel: Kernel
+    permissions: Permissions
+    runner: Runner
+    redactor: Redactor
+    make_model: Callable[[str], Model]
+    known_facts: Callable[[str], ModelFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session begins: its id, notebook and folder, and what the system prompt says."""
+
+    session_id: str
+    notebook: str | None
+    cwd: str
+    platform: str
+    date: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """A finished turn: the last text the model wrote, the cells it changed, usage, stop reason.
+
+    `outcome` is done, stopped or failed; `error` is the sentence when it failed.
+    """
+
+    text: str
+    cells: tuple[str, ...]
+    usage: Usage
+    stop_reason: str
+    outcome: str = "done"
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One tool result: its whole text, its nbformat outputs, and where the text lies (or None)."""
+
+    text: str
+    outputs: tuple[Json, ...]
+    path: str | None
+
+
+class Session:
+    """One conversation, its context and its cost."""
+
+    def __init__(
+        self, entries: Iterable[Entry], settings: Settings, place: Place, ports: Ports
+    ) -> None:
+        self._settings = settings
+        self._ports = ports
+        self._place = place
+        self._notices: list[str] = []
+        self._is_running = False
+        self._is_compacting = False
+        self._facts_loaded = False
+        self.last_turn: TurnResult | None = None
+        transcript = Transcript(entries)
+        texts = Texts(load_prompt("summary"), load_prompt("resume"))
+        facts = self._with_overrides(ports.known_facts(ports.model.name))
+        self._engine = Engine(
+            transcript,
+            facts,
+            Limits.of(settings),
+            _options(settings, facts),
+            texts,
+            EnginePorts(
+                model=ports.model,
+                counter=ports.counter,
+                tools=ports.tools,
+                store=ports.store,
+                clock=ports.clock,
+                kernel=ports.kernel,
+                permissions=ports.permissions,
+                redactor=ports.redactor,
+            ),
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        """Record who the session is and its frozen prefix, if it is new; else only a switch."""
+        engine, place, now = self._engine, self._place, self._ports.clock.now()
+        transcript = engine.transcript
+        if transcript.session is None:
+            engine.record(
+                SessionEntry(now, place.session_id, place.notebook, place.cwd, place.version)
+            )
+        if transcript.prefix is None:
+            system = load_prompt("system").format(
+                cwd=place.cwd, platform=place.platform, date=place.date
+            )
+            tools: tuple[Json, ...] = tuple(
+                {
+                    "name": spec.name,
+                    "description": spec.description,
+                    "input_schema": spec.input_schema,
+                }
+                for spec in engine.ports.tools.specs
+            )
+            engine.record(PrefixEntry(now, engine.ports.redactor.text(system), tools))
+        if transcript.model != engine.ports.model.name:
+            engine.record(ModelEntry(now, engine.ports.model.name))
+
+    # What it is ---------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The session's id, the name of its folder in the store."""
+        session = self.transcript.session
+        return session.session_id if session else self._place.session_id
+
+    @property
+    def transcript(self) -> Transcript:
+        """The record of the session. Not to be changed."""
+        return self._engine.transcript
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force; a new value takes effect at the next turn."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self._settings = settings
+        self._engine.facts = self._with_overrides(self._engine.facts)
+        self._engine.limits = Limits.of(settings)
+        self._engine.options = _options(settings, self._engine.facts)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the model now."""
+        return self._engine.facts
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        return self._engine.ports.model.name
+
+    @property
+    def is_running(self) -> bool:
+        """A turn or a compaction is under way."""
+        return self._is_running
+
+    @property
+    def state(self) -> str:
+        """`idle`, `running`, `compacting` or `paused` (compaction paused after failures)."""
+        if self._is_compacting:
+            return "compacting"
+        if self._engine.is_paused:
+            return "paused"
+        return "running" if self._is_running else "idle"
+
+    def context(self) -> dict[str, object]:
+        """Return what fills the window: the JSON of `/context` (DESIGN.md 2), tokens throughout."""
+        return build_context(self._engine)
+
+    def cost(self) -> dict[str, object]:
+        """Return tokens by kind, money (None if a price is not known) and each compaction's cost."""
+        usage = Usage()
+        for spent in self._engine.spent.values():
+            usage = usage + spent
+        whole = usage.input_tokens
+        return {
+            "model": self.model_name,
+            "usage": {
+                "uncached": usage.uncached,
+                "cache_read": usage.cache_read,
+                "cache_write": usage.cache_write,
+                "output": usage.output,
+            },
+            "cost_usd": self.total_cost_usd(),
+            "cache_read_ratio": (usage.cache_read or 0) / whole if whole else None,
+            "price_source": self.facts.prices.source if self.facts.prices else None,
+            "compactions": [
+                {
+                    "n": entry.n,
+                    "cost_usd": entry.cost_usd,
+                    "tokens_before": entry.tokens_before,
+                    "tokens_after": entry.tokens_after,
+                }
+                for entry in self.transcript.compactions
+            ],
+        }
+
+    def total_cost_usd(self) -> float | None:
+        """Return what the session has cost; None if a model's price is not known."""
+        total = 0.0
+        for model, usage in self._engine.spent.items():
+            facts = self.facts
+            if model is not None and model != self.model_name:
+                facts = self._with_overrides(self._ports.known_facts(model))
+            if facts.prices is None:
+                return None
+            total += facts.prices.cost_usd(usage)
+        return total
+
+    def find_compaction(self, n: int | None = None) -> CompactionEntry | None:
+        """Return compaction `n`, the last one by default; None if there is none."""
+        compactions = self.transcript.compactions
+        if n is None:
+            return compactions[-1] if compactions else None
+        return next((entry for entry in compactions if entry.n == n), None)
+
+    def summary(self, n: int | None = None) -> dict[str, object] | None:
+        """Return compaction `n` as the JSON of `/summary` (DESIGN.md 2); None if there is none."""
+        entry = self.find_compaction(n)
+        if entry is None:
+            return None
+        replaced = self.transcript.replaced_by(entry.n)
+        return {
+            "version": 1,
+            "n": entry.n,
+            "trigger": entry.trigger,
+            "summary": entry.summary,
+            "replaced": {
+                "first_turn": entry.first_turn,
+                "last_turn": entry.last_turn,
+                "messages": len(replaced) or entry.drop_messages,
+            },
+            "tokens_before": entry.tokens_before,
+            "tokens_after": entry.tokens_after,
+            "seconds": entry.seconds,
+            "cost_usd": entry.cost_usd,
+            "reinjected": [
+                {"kind": item.kind, "id": item.id, "tokens": item.tokens}
+                for item in entry.reinjected
+            ],
+            "state": "active",
+        }
+
+    @property
+    def results(self) -> Mapping[str, Result]:
+        """Every tool result by its `tool_use_id`: `.text`, `.outputs`, `.path`."""
+        return _Results(self.transcript, self._ports.store)
+
+    def find_answer(self, cell_id: str, text: str) -> str | None:
+        """Return the answer once given to the same text in the same cell, None if there is none."""
+        turn, answer = 0, None
+        for entry in self.transcript.entries:
+            match entry:
+                case MessageEntry(kind="prompt") if entry.cell_id == cell_id:
+                    words = text_of(
+                        b
+                        for b in entry.message.content
+                        if isinstance(b, Text) and b.part == "conversation"
+                    )
+                    turn = entry.turn if words == text else 0
+                case MessageEntry(kind="reply", stop_reason="end_turn") if entry.turn == turn:
+                    answer = text_of(entry.message.content) or answer
+                case _:
+                    pass
+        return answer
+
+    # What it does, on the loop ------------------------------------------------------------------
+
+    def add_startup_note(self, text: str) -> None:
+        """Tell the model something with the next prompt, as a notebook update."""
+        self._notices.append(text)
+
+    async def run(self, text: str, *, cell_id: str | None = None) -> AsyncGenerator[CtxEvent, None]:
+        """Run one turn. For the loop that drives it; cancel its task to stop.
+
+        Raises BusyError if a turn runs already and PromptError if `text` is blank.
+        """
+        if not text.strip():
+            raise PromptError("The prompt is empty: write it behind `%agent`.")
+        with self._busy():
+            notices, self._notices = tuple(self._notices), []
+            turn = Turn(
+                self._engine,
+                Prompt(text, notices, cell_id),
+                self.transcript.turn + 1,
+                self._load_facts,
+            )
+            async for event in turn.run():
+                self._notice(event)
+                yield event
+            if not turn.is_recorded:
+                self._notices = [*notices, *self._notices]
+            self._save_metadata()
+
+    async def run_compaction(self, focus: str = "") -> AsyncGenerator[CtxEvent, None]:
+        """Compact now, because the user asked. Ends with CompactionFinished or CompactionFailed."""
+        with self._busy():
+            await self._load_facts()
+            attempt = Attempt(self.transcript.turn, "manual", focus)
+            async for event in run_compaction(self._engine, attempt):
+                self._notice(event)
+                yield event
+            for note in self._engine.take_notes():
+                yield note
+            yield ContextChanged(self.transcript.turn)
+            self._save_metadata()
+
+    def _busy(self) -> _Busy:
+        if self._is_running:
+            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
+        return _Busy(self)
+
+    def _notice(self, event: CtxEvent) -> None:
+        """Keep what the session itself shows of an event."""
+        match event:
+            case CompactionStarted():
+                self._is_compacting = True
+            case CompactionFinished() | CompactionFailed():
+                self._is_compacting = False
+            case TurnFinished():
+                self._is_compacting = False
+                self.last_turn = TurnResult(
+                    event.text, (), event.usage, event.stop_reason, event.outcome, event.error
+                )
+            case _:
+                pass
+
+    async def _load_facts(self) -> None:
+        """Ask the provider about the model, once; go on without an answer unless the key is bad."""
+        if self._facts_loaded:
+            return
+        engine = self._engine
+        try:
+            facts = await engine.ports.model.load_facts()
+        except AuthError:
+            raise
+        except ModelError:
+            return  # the call itself meets the same fault, with retries, and reports it
+        engine.facts = self._with_overrides(facts)
+        engine.options = _options(self._settings, engine.facts)
+        self._facts_loaded = True
+
+    def _with_overrides(self, facts: ModelFacts) -> ModelFacts:
+        window = self._settings.window_tokens
+        if not window:
+            return facts
+        known = facts.window_tokens
+        return replace(facts, window_tokens=min(window, known) if known else window)
+
+    def _save_metadata(self) -> None:
+        context = self.context()
+        try:
+            self._ports.store.update_metadata(
+                title=_title(self.transcript),
+                model=self.model_name,
+                tokens=context["used_tokens"],
+                cost=context["cost_usd"],
+                updated=self._ports.clock.now(),
+            )
+        except StoreError as error:
+            self._engine.warn_store(error)
+
+    # What it does, for a caller's thread --------------------------------------------------------
+
+    def ask(
+        self,
+        text: str,
+        *,
+        cell_id: str | None = None,
+        on_event: Callable[[CtxEvent], None] | None = None,
+    ) -> TurnResult:
+        """Run one turn and return it; blocks. A failed or stopped turn is returned, not raised."""
+        show = on_event or (lambda event: None)
+        self._ports.runner.run(lambda: self.run(text, cell_id=cell_id), show)
+        if self.last_turn is None:
+            raise BusyError("The turn was given up before it ended.")
+        return self.last_turn
+
+    def turn(self, text: str) -> AsyncIterator[CtxEvent]:
+        """Run one turn, yielding its events to the awaiting thread, where its tools run too."""
+        return self._ports.runner.iterate(lambda: self.run(text))
+
+    def compact(
+        self, focus: str = "", *, on_event: Callable[[CtxEvent], None] | None = None
+    ) -> CompactionEntry:
+        """Compact now and return the compaction; blocks. Raises CompactionError if none came of it."""
+        last: list[CtxEvent] = []
+
+        def see(event: CtxEvent) -> None:
+            if isinstance(event, CompactionFinished | CompactionFailed):
+                last.append(event)
+            if on_event is not None:
+                on_event(event)
+
+        self._ports.runner.run(lambda: self.run_compaction(focus), see)
+        match last:
+            case [CompactionFinished(n=n)]:
+                entry = self.find_compaction(n)
+                assert entry is not None  # it was just recorded
+                return entry
+            case [CompactionFailed(reason=reason)]:
+                raise CompactionError(reason)
+            case _:
+                raise CompactionError("The compaction was stopped; nothing was changed.")
+
+    def cancel(self) -> None:
+        """Stop the running turn, from any thread; nothing if none runs."""
+        self._ports.runner.cancel()
+
+    def switch_model(self, name: str) -> None:
+        """Talk to model `name` from the next turn on; the whole prompt is then written anew.
+
+        Raises ConfigError or AuthError if it cannot be used; BusyError while a turn runs.
+        """
+        if self._is_running:
+            raise BusyError("A turn is running; switch the model when it has ended.")
+        model = self._ports.make_model(name)
+        facts = self._with_overrides(self._ports.known_facts(model.name))
+        engine = self._engine
+        engine.ports = replace(engine.ports, model=model)
+        engine.facts = facts
+        engine.options = _options(self._settings, facts)
+        self._facts_loaded = False
+        if engine.transcript.model != model.name:
+            engine.record(ModelEntry(self._ports.clock.now(), model.name))
+
+    def take_notes(self) -> list[NoteAdded]:
+        """Return notes that no turn has told yet (a store that cannot be written, say)."""
+        return self._engine.take_notes()
+
+
+@dataclass(slots=True)
+class _Busy:
+    """Marks the session as running; leaves it idle however the turn ends."""
+
+    session: Session
+
+    def __enter__(self) -> None:
+        self.session._is_running = True
+
+    def __exit__(self, *exc: object) -> None:
+        self.session._is_running = False
+        self.session._is_compacting = False
+
+
+class _Results(Mapping[str, Result]):
+    """Tool results by id, read where they lie."""
+
+    def __init__(self, transcript: Transcript, store: SessionFile) -> None:
+        self._transcript = transcript
+        self._store = store
+
+    def __getitem__(self, tool_use_id: str) -> Result:
+        fate = self._transcript.fates.get(tool_use_id)
+        if fate is None:
+            raise KeyError(tool_use_id)
+        outputs = self._store.read_outputs(tool_use_id)
+        if fate.fate == "offload":
+            stored = self._store.read_text(tool_use_id)
+            if stored is not None:
+                text = stored if isinstance(stored, str) else _read(stored)
+                return Result(text, outputs, fate.path)
+        return Result(_shown(self._transcript, tool_use_id), outputs, fate.path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._transcript.fates)
+
+    def __len__(self) -> int:
+        return len(self._transcript.fates)
+
+
+def _read(path: object) -> str:
+    """Return the text of a stored file."""
+    with open(str(path), encoding="utf-8", errors="replace", newline="") as file:
+        return file.read()
+
+
+def _shown(transcript: Transcript, tool_use_id: str) -> str:
+    """Return a result as the model saw it."""
+    for entry in reversed(transcript.entries):
+        if isinstance(entry, MessageEntry):
+            for result in tool_results(entry.message):
+                if result.tool_use_id == tool_use_id:
+                    return _plain(result)
+    raise KeyError(tool_use_id)
+
+
+def _plain(result: ToolResult) -> str:
+    return "\n\n".join(
+        f"[{block.media_type}, {block.width_px} × {block.height_px} pixels]"
+        if isinstance(block, Image)
+        else block.text
+        for block in result.content
+    )
+
+
+def _title(transcript: Transcript) -> str:
+    """Return a title made of the first prompt: its first line, at most 60 characters."""
+    for message in transcript.prompts.values():
+        words = text_of(
+            b for b in message.content if isinstance(b, Text) and b.part == "conversation"
+        ).strip()
+        line = words.splitlines()[0] if words else ""
+        return line if len(line) <= 60 else line[:59].rstrip() + "…"
+    return ""
+
+
+def _options(settings: Settings, facts: ModelFacts) -> CallOptions:
+    """Return how requests are made with this model."""
+    adaptive = settings.thinking == "adaptive" or (
+        settings.thinking == "auto" and facts.adaptive_thinking
+    )
+    most = facts.max_output_tokens
+    wanted = settings.output_tokens_thinking if adaptive else settings.output_tokens
+    raised = settings.output_tokens_raised
+    return CallOptions(
+        prompt_cache=settings.prompt_cache,
+        cache_ttl=settings.cache_ttl,
+        thinking="adaptive" if adaptive else "off",
+        effort=settings.effort or None,
+        output_tokens=min(wanted, most) if most else wanted,
+        output_tokens_raised=min(raised, most) if most else raised,
+        retry=RetryLimits(
+            tries=settings.retries,
+            first_s=settings.retry_first_s,
+            most_s=settings.retry_most_s,
+            all_s=settings.retry_all_s,
+            connect_tries=settings.connect_retries,
+            connect_all_s=settings.connect_all_s,
+        ),
+    )
+

@@ -1,0 +1,182 @@
+"""Where the cuts of a compaction fall and what it puts back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_ctx.core import compaction as c
+from jupyter_ctx.core.blocks import (
+    Image,
+    Text,
+    ToolResult,
+    ToolUse,
+    assistant,
+    tool_results,
+    tool_uses,
+    user,
+)
+from jupyter_ctx.errors import CompactionError
+
+
+def size(message):
+    return sum(len(getattr(block, "text", "x" * 10)) for block in message.content)
+
+
+def letters(text):
+    return len(text)
+
+
+@st.composite
+def logs(draw):
+    """A valid conversation: turns of steps, each step with 0–3 calls but the last."""
+    messages, n = [], 0
+    for turn in range(draw(st.integers(1, 5))):
+        messages.append(user(Text(f"prompt {turn} " + "p" * draw(st.integers(0, 50)))))
+        for _ in range(draw(st.integers(0, 4))):
+            calls = [ToolUse(f"t{n + i}", "run_code", {}) for i in range(draw(st.integers(1, 3)))]
+            n += len(calls)
+            messages.append(assistant(Text("step"), *calls))
+            results = [ToolResult(call.id, (Text("r" * draw(st.integers(1, 80))),)) for call in calls]
+            messages.append(user(*results))
+        if draw(st.booleans()):
+            messages.append(assistant(Text("answer")))
+    return messages
+
+
+@given(logs(), st.integers(0, 500))
+def test_the_cut_never_splits_a_pair(view, budget):
+    """What is kept begins with a reply, and every kept result has its call in what is kept."""
+    sent = c.find_last_sent(view)
+    cut = c.find_tail(view, sent, budget, size)
+    kept = view[cut:]
+
+    assert cut <= sent
+    assert not c.splits_pair(view, cut)
+    if sent:
+        assert kept[0].role == "assistant"
+        assert cut > 0
+    calls = {use.id for message in kept for use in tool_uses(message)}
+    assert {r.tool_use_id for message in kept for r in tool_results(message)} <= calls
+
+
+@given(logs(), st.integers(0, 500))
+def test_the_tail_fits_its_budget(view, budget):
+    """The tail never holds more than its budget, and one whole step more would not fit."""
+    sent = c.find_last_sent(view)
+    cut = c.find_tail(view, sent, budget, size)
+
+    assert sum(size(message) for message in view[cut:sent]) <= budget
+
+
+@given(logs(), st.integers(1, 3))
+def test_shrink_keeps_pairs_and_the_instruction(view, attempt):
+    """A request made shorter keeps its last message and every pair, and is really shorter."""
+    request = [*view, user(Text("Summarise."))]
+    try:
+        shorter = c.shrink(request, attempt)
+    except CompactionError:
+        return
+    calls = {use.id for message in shorter for use in tool_uses(message)}
+    results = {r.tool_use_id for message in shorter for r in tool_results(message)}
+
+    assert shorter[-1] == request[-1]
+    assert results <= calls
+    assert len(shorter) < len(request)
+
+
+def test_shrink_takes_images_first():
+    """The first attempt takes images out and keeps every message."""
+    image = Image("image/png", "aGk=", 10, 10)
+    request = [
+        user(Text("look"), image),
+        assistant(ToolUse("a", "run_code", {})),
+        user(ToolResult("a", (Text("plot"), image))),
+        user(Text("Summarise.")),
+    ]
+    shorter = c.shrink(request, 1)
+
+    assert len(shorter) == 4
+    assert c.IMAGE_PLACEHOLDER in str(shorter)
+    assert "aGk=" not in str(shorter)
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "tool_use", "refusal", "pause_turn"])
+def test_only_a_finished_summary_counts(reason):
+    """A stop other than `end_turn` is a failure, whatever text came."""
+    with pytest.raises(CompactionError, match=reason):
+        c.read_summary(assistant(Text("half")), reason)
+
+
+def test_no_text_is_a_failure():
+    """A reply without text is no summary."""
+    with pytest.raises(CompactionError, match="no summary"):
+        c.read_summary(assistant(ToolUse("a", "run_code", {})), "end_turn")
+
+
+def prompts(*lengths):
+    return [c.Instruction(n, f"{n}:" + "x" * length) for n, length in enumerate(lengths, 1)]
+
+
+def test_first_and_newest_instruction_are_whole():
+    """However small the budget, the first and the newest prompt are given whole."""
+    section = c.choose_instructions(prompts(300, 300, 300), 1, 10, letters, long_tokens=200)
+
+    assert "1:" + "x" * 300 in section.text
+    assert "3:" + "x" * 300 in section.text
+    assert "`prompt-2`" in section.text
+    assert "2:" not in section.text
+    assert [item.id for item in section.items] == ["prompt-1", "prompt-3"]
+
+
+def test_instructions_are_chosen_newest_first_and_shown_oldest_first():
+    """With room for one more, the newer one is taken; the order shown is that of the turns."""
+    section = c.choose_instructions(prompts(10, 100, 100, 10), 1, 130, letters)
+
+    assert [item.id for item in section.items] == ["prompt-1", "prompt-3", "prompt-4"]
+    assert section.text.index("1:") < section.text.index("3:") < section.text.index("4:")
+
+
+def test_a_long_instruction_in_between_is_a_preview():
+    """A long prompt that is neither first nor newest is given by its beginning and name."""
+    section = c.choose_instructions(prompts(1, 5_000, 1), 1, 10_000, letters, long_tokens=2_000)
+
+    assert "5,002 characters in all: `prompt-2`" in section.text
+    assert "x" * 700 not in section.text
+
+
+def test_sources_too_long_are_named():
+    """A cell over its bound is named with its id, the next one still comes whole."""
+    sources = [c.Source("a", "cell:a", "y" * 90), c.Source("b", "cell:b", "z = 1")]
+    section = c.choose_sources(sources, 100, letters, most_each_tokens=50)
+
+    assert "cell:a" in section.text
+    assert "y" * 10 not in section.text
+    assert "z = 1" in section.text
+
+
+def test_a_fence_in_a_source_does_not_end_it():
+    """A source with backticks is fenced by more of them."""
+    section = c.choose_sources([c.Source("a", "cell:a", "s = '''```'''")], 100, letters)
+
+    assert "````python" in section.text
+
+
+def test_lines_stop_at_the_budget_and_say_so():
+    """A list that does not fit is cut at a whole line and says how many are missing."""
+    section = c.choose_lines("# T", "k", [(str(n), "x" * 9) for n in range(10)], 35, letters)
+
+    assert section.text.count("xxxxxxxxx") == 3
+    assert "and 7 more" in section.text
+    assert c.choose_lines("# T", "k", [], 35, letters) is None
+    assert c.choose_lines("# T", "k", [("1", "x")], 0, letters) is None
+
+
+def test_the_summary_message_is_one_user_message():
+    """Summary first, then what is put back, counted as such."""
+    section = c.choose_lines("# T", "k", [("1", "x")], 10, letters)
+    message, items = c.build_summary_message("Intro.", "What was.", [None, section])
+
+    assert message.role == "user"
+    assert [block.part for block in message.content] == ["summary", "reinjected"]
+    assert "What was." in message.content[0].text
+    assert [item.id for item in items] == ["1"]

@@ -1,0 +1,619 @@
+"""A turn from prompt to end, over fakes: what is recorded, what is sent, and every way out."""
+
+import asyncio
+
+import pytest
+
+from jupyter_ctx.core.blocks import Text, message_to_wire, text_of, tool_results, tool_uses
+from jupyter_ctx.core.events import (
+    CompactionFinished,
+    NoteAdded,
+    ResultOffloaded,
+    RetryScheduled,
+    StepDiscarded,
+    StepFinished,
+    TextDelta,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from jupyter_ctx.core.ports import ModelFacts, ToolOutput
+from jupyter_ctx.core.redact import Redactor
+from jupyter_ctx.core.repair import INTERRUPTED_TEXT, repair
+from jupyter_ctx.core.transcript import build_view
+from jupyter_ctx.core.usage import Prices, Usage
+from jupyter_ctx.errors import (
+    BusyError,
+    OverloadedError,
+    PromptError,
+    PromptTooLongError,
+    RateLimitedError,
+    RequestRefusedError,
+    StreamBrokenError,
+)
+from jupyter_ctx.testing import (
+    DenyAll,
+    FakeTools,
+    MemoryStore,
+    ScriptedModel,
+    call,
+    make_session,
+    reply,
+    thinking,
+)
+
+
+def run(session, text="go"):
+    """Run one turn and return its events."""
+    events = []
+    session.ask(text, on_event=events.append)
+    return events
+
+
+def kinds(events):
+    return [type(event).__name__ for event in events]
+
+
+def of(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def wire(messages):
+    return [message_to_wire(message) for message in messages]
+
+
+def assert_append_only(requests):
+    """Each request begins with the one before it, byte for byte, and with the same prefix."""
+    for before, after in zip(requests, requests[1:], strict=False):
+        assert after.system == before.system
+        assert after.tools == before.tools
+        assert wire(after.messages)[: len(before.messages)] == wire(before.messages)
+
+
+def small(window=8_000, **more):
+    return ModelFacts("scripted", window, "api", 4_000, factor_prior=1.0, **more)
+
+
+def test_a_turn_without_tools():
+    """Prompt, reply, end: events in order, and the view holds both messages."""
+    session = make_session(ScriptedModel(reply("Hello there.")))
+    events = run(session, "hi")
+
+    assert isinstance(events[0], TurnStarted)
+    assert isinstance(events[-1], TurnFinished)
+    assert "".join(e.text for e in of(events, TextDelta)) == "Hello there."
+    assert of(events, TextFinished)[0].text == "Hello there."
+    assert events[-1].outcome == "done"
+    assert [m.role for m in session.transcript.view] == ["user", "assistant"]
+    assert str(session.last_turn) == "Hello there."
+
+
+def test_tools_run_and_their_results_follow_at_once():
+    """Results stand in the very next user message, in call order, and the turn goes on."""
+    model = ScriptedModel(
+        reply("Look:", call("run_code", code="print(6*7)"), call("run_code", code="1/0")),
+        reply("42."),
+    )
+    session = make_session(model)
+    events = run(session)
+    uses = tool_uses(session.transcript.view[1])
+    results = tool_results(session.transcript.view[2])
+
+    assert [r.tool_use_id for r in results] == [u.id for u in uses]
+    assert text_of(results[0].content) == "42\n"
+    assert results[1].is_error
+    assert len(of(events, ToolStarted)) == len(of(events, ToolFinished)) == 2
+    assert_append_only(model.requests)
+
+
+def test_nothing_is_told_before_it_is_stored():
+    """When an event tells of a message, the store has it already."""
+    store = MemoryStore()
+    session = make_session(ScriptedModel(reply("Hello.")), store=store)
+    seen = []
+    session.ask("hi", on_event=lambda e: seen.append((type(e).__name__, len(store.entries))))
+    stored = dict(reversed(seen))
+
+    assert stored["StepFinished"] == stored["TurnFinished"] == len(store.entries)
+    assert build_view(store.entries) == tuple(session.transcript.view)
+
+
+def test_a_result_over_the_cap_is_offloaded_once_and_stays():
+    """A large result leaves a preview; later requests carry the same bytes."""
+    model = ScriptedModel(
+        reply(call("run_code", code="for i in range(20000): print('line', i)")),
+        reply(call("run_code", code="print(1)")),
+        reply("Done."),
+    )
+    session = make_session(model)
+    events = run(session)
+    use = tool_uses(session.transcript.view[1])[0]
+    shown = text_of(tool_results(session.transcript.view[2])[0].content)
+
+    assert len(of(events, ResultOffloaded)) == 1
+    assert session.transcript.fates[use.id].fate == "offload"
+    assert "line 0" in shown
+    assert "line 19999" in shown
+    assert use.id in shown
+    assert len(shown) < 3_000
+    assert session.results[use.id].text.splitlines()[9_999] == "line 9999"
+    assert_append_only(model.requests)
+
+
+def test_an_empty_result_is_named():
+    """A tool that prints nothing leaves a sentence, never an empty block."""
+    session = make_session(ScriptedModel(reply(call("run_code", code="x = 1")), reply("ok")))
+    run(session)
+
+    result = tool_results(session.transcript.view[2])[0]
+    assert text_of(result.content) == "(run_code completed with no output)"
+
+
+def test_an_unknown_tool_is_an_error_result():
+    """A tool that does not exist costs an error result, not the turn."""
+    session = make_session(ScriptedModel(reply(call("fly", to="moon")), reply("I cannot.")))
+    events = run(session)
+
+    assert tool_results(session.transcript.view[2])[0].is_error
+    assert events[-1].outcome == "done"
+
+
+def test_a_denied_call_reaches_the_model():
+    """A denial is an error result in the user's words, and no error of the turn."""
+    session = make_session(
+        ScriptedModel(reply(call("run_code", code="1")), reply("Then not.")),
+        permissions=DenyAll("not that file"),
+    )
+    events = run(session)
+    result = tool_results(session.transcript.view[2])[0]
+
+    assert result.is_error
+    assert text_of(result.content) == "Denied by the user: not that file"
+    assert of(events, ToolFinished)[0].denied
+    assert not of(events, ToolStarted)
+    assert events[-1].outcome == "done"
+
+
+def test_retries_wait_and_send_the_same():
+    """529 and 429 wait, honour retry-after, and send the same request again."""
+    model = ScriptedModel(
+        OverloadedError("busy", status=529),
+        RateLimitedError("slow", retry_after_s=7),
+        reply("At last."),
+    )
+    session = make_session(model)
+    events = run(session)
+
+    assert events[-1].outcome == "done"
+    assert [e.attempt for e in of(events, RetryScheduled)] == [2, 3]
+    assert session.clock.sleeps[1] >= 7
+    assert model.requests[0] == model.requests[1] == model.requests[2]
+
+
+def test_a_stream_that_breaks_leaves_no_half_message():
+    """A broken stream is tried again, and what was shown of it is said to be void."""
+
+    class Breaks(ScriptedModel):
+        async def stream(self, request):
+            first = not self.requests
+            async for delta in super().stream(request):
+                yield delta
+                if first:
+                    raise StreamBrokenError("cut")
+
+    session = make_session(Breaks(reply("One two three."), reply("Whole.")))
+    events = run(session)
+
+    assert len(of(events, StepDiscarded)) == 1
+    assert [text_of(m.content) for m in session.transcript.view] == ["go", "Whole."]
+
+
+def test_a_failed_first_step_leaves_the_prompt_out():
+    """A turn that was never answered can be sent again without standing there twice."""
+    model = ScriptedModel(RequestRefusedError("quota used up", status=402), reply("Hello."))
+    session = make_session(model)
+    events = run(session, "hi")
+
+    assert events[-1].outcome == "failed"
+    assert events[-1].error == "quota used up"
+    assert not session.transcript.view
+    run(session, "hi")
+    assert [text_of(m.content) for m in model.requests[1].messages] == ["hi"]
+
+
+def test_a_failure_in_mid_turn_keeps_the_steps():
+    """Steps that were done stay, and the next prompt goes on from a valid log."""
+    model = ScriptedModel(
+        reply(call("run_code", code="print(1)")),
+        RequestRefusedError("no", status=400),
+        reply("Good."),
+    )
+    session = make_session(model)
+    run(session, "first")
+    view = list(session.transcript.view)
+    run(session, "second")
+
+    assert repair(view) == tuple(view)
+    assert "failed" in text_of(view[-1].content)
+    assert_append_only([model.requests[0], model.requests[1], model.requests[2]])
+
+
+@pytest.mark.parametrize("at", ["first_token", "mid_stream", "tool", "between_tools"])
+def test_stop_anywhere_leaves_a_valid_log(at):
+    """Stop at any point ends the turn, keeps what was finished, and the next prompt works."""
+
+    class Stops(ScriptedModel):
+        async def stream(self, request):
+            if at == "first_token" and len(self.requests) == 0:
+                self.requests.append(request)
+                session.cancel()
+                await asyncio.sleep(3600)
+            async for delta in super().stream(request):
+                yield delta
+                if at == "mid_stream" and len(self.requests) == 1:
+                    session.cancel()
+                    await asyncio.sleep(3600)
+
+    class Tools(FakeTools):
+        async def run(self, use):
+            if at == "tool" and len(self.calls) == 0:
+                self.calls.append(use)
+                session.cancel()
+                await asyncio.sleep(3600)
+            if at == "between_tools" and len(self.calls) == 1:
+                self.kernel.interrupts = True
+            return await super().run(use)
+
+    answers = {
+        "first_token": [],
+        "mid_stream": [reply("One two three four.")],
+        "tool": [reply("Now", call("run_code", code="1"), call("run_code", code="2"))],
+        "between_tools": [reply(*[call("run_code", code="print(1)") for _ in range(3)])],
+    }[at]
+    model = Stops(*answers, reply("Again."))
+    session = make_session(model, tools=Tools())
+    events = run(session)
+    view = list(session.transcript.view)
+
+    assert events[-1].outcome == "stopped"
+    assert repair(view) == tuple(view)
+    assert text_of(view[-1].content).endswith("[Stopped by the user]")
+    if at == "mid_stream":
+        assert text_of(view[1].content) == "One two t"
+    if at == "tool":
+        assert [text_of(r.content) for r in tool_results(view[2])] == [INTERRUPTED_TEXT] * 2
+    if at == "between_tools":
+        texts = [text_of(r.content) for r in tool_results(view[2])]
+        assert texts == ["1\n", "1\n", INTERRUPTED_TEXT]
+    session.kernel.interrupts = False
+    assert run(session, "again")[-1].outcome == "done"
+    assert_append_only(model.requests)
+
+
+def test_the_output_limit_is_raised_once_then_continued():
+    """A cut reply is asked again with the raised limit; cut again, it is continued; no call runs."""
+    model = ScriptedModel(
+        reply("Half", call("run_code", code="boom"), stop_reason="max_tokens"),
+        reply("First part", call("run_code", code="boom"), stop_reason="max_tokens"),
+        reply("second part."),
+    )
+    session = make_session(model)
+    events = run(session)
+
+    assert not session.tools.calls
+    assert len(of(events, StepDiscarded)) == 1
+    assert model.requests[1].max_tokens > model.requests[0].max_tokens
+    assert model.requests[1].messages == model.requests[0].messages
+    texts = [text_of(m.content) for m in session.transcript.view]
+    assert texts[1] == "First part"
+    assert texts[-1] == "second part."
+    assert_append_only(model.requests)
+
+
+def test_a_refusal_leaves_the_exchange_out():
+    """The provider's words end the turn and the exchange is not sent again."""
+    model = ScriptedModel(reply("No.", stop_reason="refusal"), reply("Yes."))
+    session = make_session(model)
+    events = run(session, "bad")
+
+    assert events[-1].outcome == "failed"
+    assert events[-1].stop_reason == "refusal"
+    assert "No." in events[-1].error
+    run(session, "good")
+    assert [text_of(m.content) for m in model.requests[1].messages] == ["good"]
+
+
+def test_pause_turn_is_taken_up_again():
+    """A paused reply is sent back and the turn goes on."""
+    model = ScriptedModel(reply("Wait", stop_reason="pause_turn"), reply("Done."))
+    session = make_session(model)
+
+    assert run(session)[-1].outcome == "done"
+    assert len(model.requests[1].messages) == 2
+
+
+def test_repeated_ids_are_replaced():
+    """A tool_use id that was used before gets one of ours, so that pairs stay unique."""
+    one = call("run_code", code="print(1)")
+    model = ScriptedModel(reply(one), reply(one, one), reply("Done."))
+    session = make_session(model)
+    run(session)
+    ids = [use.id for m in session.transcript.view for use in tool_uses(m)]
+
+    assert len(set(ids)) == 3
+    assert repair(session.transcript.view) == tuple(session.transcript.view)
+
+
+def test_keys_are_redacted_everywhere():
+    """A planted key is in no request, no entry, no event."""
+    key = "sk-ant-planted-0123456789"
+    model = ScriptedModel(
+        reply(f"It is {key}.", call("run_code", code=f"print('{key}')")), reply("ok")
+    )
+    session = make_session(model, redactor=Redactor({"ANTHROPIC_API_KEY": key}))
+    events = run(session, f"my key {key}")
+
+    assert key not in str([e for e in events if not isinstance(e, TurnStarted)])
+    assert key not in str(session.store.entries)
+    assert key not in str(model.requests)
+    assert "[redacted: ANTHROPIC_API_KEY]" in str(model.requests[-1])
+
+
+def test_a_store_that_fails_costs_a_warning():
+    """A full disk is said once; the turn goes on in memory with previews."""
+    store = MemoryStore()
+    store.fails = True
+    model = ScriptedModel(
+        reply(call("run_code", code="print('x' * 60_000)")), reply("Done.")
+    )
+    session = make_session(model, store=store)
+    events = run(session)
+    warnings = [e for e in of(events, NoteAdded) if e.level == "warning"]
+
+    assert events[-1].outcome == "done"
+    assert len(warnings) == 1
+    assert "cannot be saved" in warnings[0].title
+
+
+def test_blank_prompts_and_second_turns_are_refused():
+    """An empty prompt raises before anything is sent; so does a turn within a turn."""
+    model = ScriptedModel(reply(call("again")))
+
+    def again():
+        with pytest.raises(BusyError):
+            asyncio.run(anext(session.run("inner")))
+        model.answers.append(reply("ok"))
+        return "refused"
+
+    session = make_session(model, tools=FakeTools(again=lambda: again_in_thread(again)))
+    with pytest.raises(PromptError):
+        session.ask("  \n")
+    assert run(session)[-1].outcome == "done"
+
+
+def again_in_thread(function):
+    """Run `function` on another thread, where no loop runs."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+# Compaction -------------------------------------------------------------------------------------
+
+
+def chatty(n, chars=1_200):
+    """n steps, each printing `chars` letters."""
+    return [reply(call("run_code", code=f"print('{i}' * {chars})")) for i in range(n)]
+
+
+def test_compaction_between_steps_and_the_turn_goes_on():
+    """Crossing the reserve compacts between tool rounds; the turn goes on with the prompt kept."""
+    summary = reply("## Task\nCount. Three steps are done.")
+    model = ScriptedModel(facts=small())
+    script = iter([*chatty(30), reply("Done.")])
+    model.answers = [answer_or_summary(script, summary)] * 40
+    session = make_session(model)
+    events = run(session, "Count to thirty, please: KEEP-THIS-VERBATIM")
+
+    assert events[-1].outcome == "done"
+    assert len(of(events, CompactionFinished)) >= 2
+    assert len([e for e in events if isinstance(e, TurnFinished)]) == 1
+    for request in model.requests:
+        sent = wire(request.messages)
+        assert "KEEP-THIS-VERBATIM" in str(sent[0]) + str(sent[1:2])
+        assert repair(request.messages) == request.messages
+    for event in of(events, CompactionFinished):
+        assert event.tokens_after < event.tokens_before
+
+
+def answer_or_summary(script, summary):
+    """Answer a compaction request with `summary`, everything else with the next of `script`."""
+
+    def answer(request):
+        asked = text_of(request.messages[-1].content)
+        return summary if "will be replaced by a summary" in asked else next(script)
+
+    return answer
+
+
+def test_the_compaction_request_extends_a_request_already_sent():
+    """Same system, tools and messages as last sent, the same breakpoints, and one message more."""
+    model = ScriptedModel(facts=small())
+    script = iter([*chatty(8), reply("Done.")])
+    model.answers = [answer_or_summary(script, reply("Summary."))] * 20
+    run(make_session(model))
+    for i, request in enumerate(model.requests):
+        if "will be replaced by a summary" in text_of(request.messages[-1].content):
+            last = model.requests[i - 1]
+            assert request.messages[:-1] == last.messages
+            assert request.breakpoints == last.breakpoints
+            assert (request.system, request.tools) == (last.system, last.tools)
+            break
+    else:
+        pytest.fail("no compaction happened")
+
+
+def test_the_tail_keeps_its_thinking_only_where_it_is_not_bound():
+    """On a model that binds thinking, nothing kept behind a summary has thinking; else all has."""
+    for binds in (True, False):
+        model = ScriptedModel(facts=small(16_000, binds_thinking=binds))
+        steps = [
+            reply(thinking(f"thought {i}"), call("run_code", code=f"print('{i}' * 900)"))
+            for i in range(24)
+        ]
+        script = iter([*steps, reply("Done.")])
+        model.answers = [answer_or_summary(script, reply("Summary."))] * 40
+        session = make_session(model)
+        events = run(session)
+        entry = session.find_compaction(1)
+        after = next(
+            r for r in model.requests if "<summary>" in text_of(r.messages[0].content)
+        )
+
+        assert of(events, CompactionFinished)
+        assert entry.drop_thinking == binds
+        assert after.messages[1].role == "assistant"
+        assert ("thought" in str(after.messages[1:])) != binds
+
+
+def test_a_failed_compaction_leaves_the_log_and_the_third_pauses_it():
+    """No text, a wrong stop, an error: the log is unchanged; after three, no fourth try."""
+    bad = [reply(stop_reason="end_turn"), reply("x", stop_reason="max_tokens")] * 9
+    summaries = iter(bad)
+    steps = iter([*chatty(6), reply("Done.")])
+
+    def answer(request):
+        asked = text_of(request.messages[-1].content)
+        return next(summaries if "will be replaced" in asked else steps)
+
+    model = ScriptedModel(*[answer] * 30, facts=small())
+    session = make_session(model)
+    events = run(session)
+    asked = [r for r in model.requests if "will be replaced" in text_of(r.messages[-1].content)]
+
+    assert len(asked) == 3
+    assert not of(events, CompactionFinished)
+    assert session.state == "paused"
+    assert_append_only([r for r in model.requests if r not in asked])
+
+
+def test_manual_compaction_with_a_focus():
+    """`/compact FOCUS` shapes the summary; the focus is no part of the conversation after."""
+    model = ScriptedModel(reply("A" * 4_000), reply("B" * 4_000), reply("Short summary."))
+    session = make_session(model)
+    run(session, "one")
+    run(session, "two")
+    entry = session.compact("only the schema")
+
+    assert entry.trigger == "manual"
+    assert "only the schema" in text_of(model.requests[-1].messages[-1].content)
+    assert "only the schema" not in str(session.transcript.view)
+    assert session.summary()["summary"] == "Short summary."
+    assert session.summary()["replaced"]["first_turn"] == 1
+    assert session.context()["compactions"] == 1
+
+
+def test_too_long_compacts_once_and_retries_once():
+    """A prompt the provider finds too long is compacted once; the retry goes through."""
+    model = ScriptedModel(
+        reply("A" * 4_000),
+        reply("B" * 4_000),
+        PromptTooLongError(actual_tokens=210_000, limit_tokens=200_000),
+        reply("Short summary."),
+        reply("Done."),
+    )
+    session = make_session(model)
+    run(session, "one")
+    run(session, "two")
+    events = run(session, "three")
+
+    assert events[-1].outcome == "done"
+    assert [e.trigger for e in of(events, CompactionFinished)] == ["reactive"]
+    assert "three" in str(wire(model.requests[-1].messages))
+
+
+def test_too_long_twice_is_told():
+    """A second failure is shown, not retried without end."""
+    too_long = PromptTooLongError("prompt is too long", actual_tokens=9, limit_tokens=8)
+    model = ScriptedModel(reply("A" * 4_000), too_long, reply("Short."), too_long)
+    session = make_session(model)
+    run(session, "one")
+    events = run(session, "two")
+
+    assert events[-1].outcome == "failed"
+    assert "too long" in events[-1].error
+
+
+def test_usage_and_cost_of_a_turn():
+    """A turn's usage counts every call, at the model's prices."""
+    prices = Prices(1.0, 5.0, 0.1, 1.25, 2.0, "test")
+    model = ScriptedModel(
+        reply(call("run_code", code="print(1)"), usage=Usage(10, 0, 1_000, 100)),
+        reply("ok", usage=Usage(10, 1_000, 50, 10)),
+        facts=small(200_000, prices=prices),
+    )
+    finished = run(make_session(model))[-1]
+
+    assert finished.usage == Usage(20, 1_000, 1_050, 110)
+    assert finished.cost_usd == pytest.approx((20 + 100 + 1_312.5 + 550) / 1e6)
+
+
+def test_the_gauge_is_the_providers_sum():
+    """After a reply, what is measured is its whole input and output (W23)."""
+    model = ScriptedModel(reply("ok", usage=Usage(3, 20_000, 150_000, 900)))
+    session = make_session(model)
+    before = session.context()
+    run(session)
+    after = session.context()
+
+    assert before["is_estimate"]
+    assert before["used_tokens"] > 0
+    assert after["used_tokens"] == after["measured_tokens"] == 170_903
+    assert sum(after["parts"].values()) == 170_903
+
+
+def test_missing_usage_is_an_estimate_never_zero():
+    """A provider without usage figures leaves an estimate."""
+    session = make_session(ScriptedModel(reply("ok", usage=Usage())))
+    run(session)
+
+    assert session.context()["is_estimate"]
+    assert session.context()["used_tokens"] > 0
+
+
+def test_a_long_prompt_is_stored_and_previewed():
+    """A prompt that would take the window is stored whole and sent as a preview."""
+    model = ScriptedModel(reply("ok"), facts=small())
+    session = make_session(model)
+    book = "word " * 20_000
+    events = run(session, book)
+
+    assert events[-1].outcome == "done"
+    assert session.store.texts["prompt-1"] == book
+    assert len(str(wire(model.requests[0].messages))) < 12_000
+    assert "prompt-1" in str(wire(model.requests[0].messages))
+
+
+def test_tool_images_count_and_arrive():
+    """Text and images of a result arrive in one result, text first."""
+    from jupyter_ctx.core.blocks import Image
+
+    image = Image("image/png", "aGk=", 100, 100)
+    tools = FakeTools(plot=lambda: ToolOutput("a plot", (image,)))
+    session = make_session(ScriptedModel(reply(call("plot")), reply("ok")), tools=tools)
+    run(session)
+    content = tool_results(session.transcript.view[2])[0].content
+
+    assert content == (Text("a plot", content[0].part), image)
+
+
+def test_steps_finish_in_order():
+    """Every StepFinished comes before the tools of its step."""
+    session = make_session(ScriptedModel(reply(call("run_code", code="1")), reply("ok")))
+    names = kinds(run(session))
+
+    assert names.index("StepFinished") < names.index("ToolStarted") < names.index("ToolFinished")
+    assert len([n for n in names if n == StepFinished.__name__]) == 2
