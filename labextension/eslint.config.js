@@ -1,0 +1,40 @@
+import js from '@eslint/js';
+import hooks from 'eslint-plugin-react-hooks';
+import tseslint from 'typescript-eslint';
+
+export default tseslint.config(
+  { ignores: ['lib', 'node_modules', 'eslint.config.js', 'vitest.config.js'] },
+  js.configs.recommended,
+  tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: { parserOptions: { project: './tsconfig.check.json' } },
+    plugins: { 'react-hooks': hooks },
+    rules: {
+      'react-hooks/rules-of-hooks': 'error',
+      'react-hooks/exhaustive-deps': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }]
+    }
+  },
+  {
+    // One view, two mounts: what draws knows React and the state, and no front end.
+    files: ['src/view/**', 'src/state.ts', 'src/events.ts'],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            { group: ['@jupyterlab/*', '@jupyter/*'], message: 'The view takes a Host instead.' },
+            { group: ['@lumino/*'], message: 'The view takes a Host instead.' },
+            { group: ['**/lab/*', '**/client'], message: 'Arrows point from the mount to the view.' }
+          ]
+        }
+      ]
+    }
+  },
+  {
+    files: ['src/state.ts', 'src/events.ts'],
+    rules: { 'no-restricted-globals': ['error', 'document', 'window', 'navigator'] }
+  }
+);

@@ -1,0 +1,175 @@
+/** The comm to one kernel: finds it, keeps it, and turns its messages into events. */
+
+import { KernelMessage } from '@jupyterlab/services';
+import type { Kernel } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+
+import { parseMessage, TARGET } from './events';
+import type { PanelEvent } from './state';
+
+type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IControlMessage;
+
+/**
+ * The link to the extension in one kernel, for as long as the kernel connection lives.
+ *
+ * Two ways lead to a comm. The kernel opens one when the extension is loaded; the page opens one
+ * when it comes to a kernel where the extension is loaded already (a reload, a second tab). Which
+ * of the two it is, the kernel is asked for: opening a comm on a kernel without the extension would
+ * leave an error line in that kernel's log, once for each notebook.
+ *
+ * Every call of the kernel connection here returns at once. Nothing may be awaited in a comm's
+ * callback: the connection handles no further message until it is resolved.
+ */
+export class KernelClient implements IDisposable {
+  constructor(kernel: Kernel.IKernelConnection, emit: (event: PanelEvent) => void) {
+    this._kernel = kernel;
+    this._emit = emit;
+    kernel.registerCommTarget(TARGET, this._onOpen);
+    kernel.statusChanged.connect(this._onStatus, this);
+    kernel.connectionStatusChanged.connect(this._onConnection, this);
+    void this._probe();
+  }
+
+  get kernel(): Kernel.IKernelConnection {
+    return this._kernel;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Let go of the kernel. The comm that the kernel opened stays: it is how a next page finds it. */
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._kernel.statusChanged.disconnect(this._onStatus, this);
+    this._kernel.connectionStatusChanged.disconnect(this._onConnection, this);
+    if (!this._kernel.isDisposed) {
+      this._kernel.removeCommTarget(TARGET, this._onOpen);
+      if (this._own && !this._own.isDisposed && this._kernel.connectionStatus === 'connected') {
+        this._own.close();
+      }
+    }
+    this._comm = null;
+    this._own = null;
+  }
+
+  /** Ask the kernel whether the extension is loaded, and if so open a comm to it. */
+  private async _probe(): Promise<void> {
+    const kernel = this._kernel;
+    try {
+      await kernel.info;
+      if (this._comm || !(await this._isLoaded())) {
+        return;
+      }
+      await this._openOwn();
+    } catch (error) {
+      // The kernel went away while it was asked: its next connection is probed again.
+      if (!this._isDisposed && !kernel.isDisposed && kernel.connectionStatus === 'connected') {
+        console.error('jupyter_ctx: the kernel could not be asked for its context', error);
+      }
+    }
+  }
+
+  /** The control channel answers while a cell runs, as the shell channel would not. */
+  private async _isLoaded(): Promise<boolean> {
+    const request = KernelMessage.createMessage<KernelMessage.ICommInfoRequestMsg>({
+      msgType: 'comm_info_request',
+      channel: 'shell',
+      username: this._kernel.username,
+      session: this._kernel.clientId,
+      content: { target_name: TARGET }
+    });
+    const onControl = { ...request, channel: 'control' } as unknown as CommInfoRequest;
+    const reply: unknown = await this._kernel.sendControlMessage(onControl, true).done;
+    return hasComms((reply as KernelMessage.ICommInfoReplyMsg).content);
+  }
+
+  private async _openOwn(): Promise<void> {
+    if (this._isDisposed || this._comm) {
+      return;
+    }
+    const comm = this._kernel.createComm(TARGET);
+    this._own = comm;
+    this._adopt(comm);
+    const started: unknown = (comm as { subshellStarted?: unknown }).subshellStarted;
+    if (this._kernel.supportsSubshells) {
+      await started; // before that the message would wait behind a running cell
+    }
+    if (!comm.isDisposed) {
+      comm.open({});
+    }
+  }
+
+  private readonly _onOpen = (comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): void => {
+    if (this._isDisposed) {
+      return;
+    }
+    this._adopt(comm);
+    if ('version' in message.content.data) {
+      this._emit(parseMessage(message.content.data));
+    }
+  };
+
+  /** From now on this comm counts; whatever still comes from an earlier one is stale. */
+  private _adopt(comm: Kernel.IComm): void {
+    this._comm = comm;
+    comm.onMsg = message => {
+      if (this._comm === comm) {
+        this._emit(parseMessage(message.content.data));
+      }
+    };
+    comm.onClose = () => {
+      if (this._comm === comm) {
+        this._forget();
+      }
+    };
+  }
+
+  private _forget(): void {
+    this._comm = null;
+    this._own = null;
+    this._emit({ type: 'disconnected' });
+  }
+
+  private _onStatus(_: unknown, status: Kernel.Status): void {
+    if (GONE.has(status)) {
+      this._forget();
+    }
+  }
+
+  /** Messages were lost while the connection was down: ask anew. */
+  private _onConnection(_: unknown, status: Kernel.ConnectionStatus): void {
+    if (status === 'connected') {
+      if (this._wasDown) {
+        this._wasDown = false;
+        this._comm = null;
+        this._own = null;
+        void this._probe();
+      }
+    } else {
+      this._wasDown = true;
+    }
+  }
+
+  private readonly _kernel: Kernel.IKernelConnection;
+  private readonly _emit: (event: PanelEvent) => void;
+  private _comm: Kernel.IComm | null = null;
+  private _own: Kernel.IComm | null = null;
+  private _wasDown = false;
+  private _isDisposed = false;
+}
+
+/** A kernel in one of these has lost its comms without closing them. */
+const GONE: ReadonlySet<Kernel.Status> = new Set<Kernel.Status>([
+  'restarting',
+  'autorestarting',
+  'terminating',
+  'dead'
+]);
+
+function hasComms(content: KernelMessage.ICommInfoReplyMsg['content']): boolean {
+  return content.status === 'ok' && Object.keys(content.comms).length > 0;
+}

@@ -1,0 +1,230 @@
+/** The messages of the kernel, as jupyter_ctx/wire.py writes them; narrowed once, here. */
+
+/** The one version of the protocol that this page speaks. */
+export const PROTOCOL = 1;
+
+/** The comm target that both sides use. */
+export const TARGET = 'jupyter_ctx';
+
+/** The parts of the window, in request order. */
+export const PARTS = [
+  'system',
+  'tools',
+  'summary',
+  'reinjected',
+  'notebook',
+  'conversation',
+  'results'
+] as const;
+export type Part = (typeof PARTS)[number];
+
+const PHASES = ['idle', 'running', 'compacting', 'paused'] as const;
+export type Phase = (typeof PHASES)[number];
+
+const SOURCES = ['api', 'server', 'error', 'table', 'unknown'] as const;
+export type WindowSource = (typeof SOURCES)[number];
+
+const MODES = ['economic', 'crush', 'claude-code', 'manual', 'off'] as const;
+export type CompactionMode = (typeof MODES)[number];
+
+/** Tokens of the whole session, by what the provider charges for. */
+export interface IUsage {
+  readonly uncached: number;
+  readonly cache_read: number;
+  readonly cache_write: number;
+  readonly output: number;
+}
+
+/**
+ * What fills the window; whole tokens. `parts` add up to `used_tokens`, which is
+ * `measured_tokens` + `estimated_tokens`; null is "not known".
+ */
+export interface IContext {
+  readonly model: string;
+  readonly window_tokens: number | null;
+  readonly window_source: WindowSource;
+  readonly used_tokens: number;
+  readonly measured_tokens: number;
+  readonly estimated_tokens: number;
+  readonly is_estimate: boolean;
+  readonly parts: Readonly<Record<Part, number>>;
+  readonly free_tokens: number | null;
+  readonly reserve_tokens: number | null;
+  readonly usage: IUsage;
+  readonly cost_usd: number | null;
+  readonly cache_read_ratio: number | null;
+  readonly compactions: number;
+  readonly compaction: {
+    readonly mode: CompactionMode;
+    readonly account: number | null;
+    readonly price: number | null;
+    readonly steps_left: number | null;
+  };
+}
+
+/** The kernel's first message on every comm. `session` is null before the first turn. */
+export interface IHello {
+  readonly type: 'hello';
+  readonly package_version: string;
+  readonly session: string | null;
+}
+
+/** The window's filling moved, or the phase did. `context` is null before the first turn. */
+export interface IContextChanged {
+  readonly type: 'context';
+  readonly state: Phase;
+  readonly context: IContext | null;
+}
+
+export type WireMessage = IHello | IContextChanged;
+
+/** Why a message was not taken: one or two sentences for the person. */
+export interface IRefused {
+  readonly type: 'refused';
+  readonly reason: string;
+}
+
+/** Return the message in `data`, or why it is refused. Never throws, never half understands. */
+export function parseMessage(data: unknown): WireMessage | IRefused {
+  try {
+    const fields = object(data, 'message');
+    if (fields['version'] !== PROTOCOL) {
+      return refuse(
+        `The kernel speaks protocol ${say(fields['version'])}, this page speaks ${PROTOCOL}. ` +
+          'Install one version of jupyter-ctx for both, then restart the kernel and reload the page.'
+      );
+    }
+    return parseBody(fields);
+  } catch (error) {
+    if (error instanceof Malformed) {
+      return refuse(`A message of the kernel could not be read: ${error.message}.`);
+    }
+    throw error;
+  }
+}
+
+function parseBody(fields: Fields): WireMessage | IRefused {
+  switch (fields['type']) {
+    case 'hello':
+      return {
+        type: 'hello',
+        package_version: text(fields, 'package_version'),
+        session: fields['session'] === null ? null : text(fields, 'session')
+      };
+    case 'context':
+      return {
+        type: 'context',
+        state: choice(fields, 'state', PHASES),
+        context: fields['context'] === null ? null : parseContext(fields['context'])
+      };
+    default:
+      throw new Malformed(`its type is ${say(fields['type'])}`);
+  }
+}
+
+function parseContext(data: unknown): IContext {
+  const fields = object(data, 'context');
+  if (fields['version'] !== 1) {
+    throw new Malformed(`the context has version ${say(fields['version'])}`);
+  }
+  const parts = object(fields['parts'], 'parts');
+  const usage = object(fields['usage'], 'usage');
+  const compaction = object(fields['compaction'], 'compaction');
+  return {
+    model: text(fields, 'model'),
+    window_tokens: orNull(fields, 'window_tokens', count),
+    window_source: choice(fields, 'window_source', SOURCES),
+    used_tokens: count(fields, 'used_tokens'),
+    measured_tokens: count(fields, 'measured_tokens'),
+    estimated_tokens: count(fields, 'estimated_tokens'),
+    is_estimate: flag(fields, 'is_estimate'),
+    parts: Object.fromEntries(PARTS.map(part => [part, count(parts, part)])) as Record<Part, number>,
+    free_tokens: orNull(fields, 'free_tokens', amount),
+    reserve_tokens: orNull(fields, 'reserve_tokens', count),
+    usage: {
+      uncached: count(usage, 'uncached'),
+      cache_read: count(usage, 'cache_read'),
+      cache_write: count(usage, 'cache_write'),
+      output: count(usage, 'output')
+    },
+    cost_usd: orNull(fields, 'cost_usd', amount),
+    cache_read_ratio: orNull(fields, 'cache_read_ratio', amount),
+    compactions: count(fields, 'compactions'),
+    compaction: {
+      mode: choice(compaction, 'mode', MODES),
+      account: orNull(compaction, 'account', amount),
+      price: orNull(compaction, 'price', amount),
+      steps_left: orNull(compaction, 'steps_left', count)
+    }
+  };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+class Malformed extends Error {}
+
+function refuse(reason: string): IRefused {
+  return { type: 'refused', reason };
+}
+
+/** Show a value of the wire in a sentence: short, whatever it is. */
+function say(value: unknown): string {
+  return value === undefined ? 'missing' : JSON.stringify(value).slice(0, 40);
+}
+
+function object(value: unknown, name: string): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new Malformed(`${name} is no object`);
+  }
+  return value as Fields;
+}
+
+function text(fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value !== 'string') {
+    throw new Malformed(`${name} is ${say(value)}`);
+  }
+  return value;
+}
+
+function flag(fields: Fields, name: string): boolean {
+  const value = fields[name];
+  if (typeof value !== 'boolean') {
+    throw new Malformed(`${name} is ${say(value)}`);
+  }
+  return value;
+}
+
+/** A finite number. */
+function amount(fields: Fields, name: string): number {
+  const value = fields[name];
+  if (typeof value !== 'number' || !Number.isFinite(value)) {
+    throw new Malformed(`${name} is ${say(value)}`);
+  }
+  return value;
+}
+
+/** A whole number, 0 or more. */
+function count(fields: Fields, name: string): number {
+  const value = amount(fields, name);
+  if (!Number.isInteger(value) || value < 0) {
+    throw new Malformed(`${name} is ${say(value)}`);
+  }
+  return value;
+}
+
+function orNull(
+  fields: Fields,
+  name: string,
+  read: (fields: Fields, name: string) => number
+): number | null {
+  return fields[name] === null ? null : read(fields, name);
+}
+
+function choice<T extends string>(fields: Fields, name: string, choices: readonly T[]): T {
+  const found = choices.find(one => one === fields[name]);
+  if (found === undefined) {
+    throw new Malformed(`${name} is ${say(fields[name])}`);
+  }
+  return found;
+}

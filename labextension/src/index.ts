@@ -1,0 +1,56 @@
+/** The plugin: wires the gauge to the notebooks. */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStatusBar } from '@jupyterlab/statusbar';
+
+import { CurrentNotebook } from './lab/current';
+import { GaugeItem } from './lab/gauge';
+import type { GaugeDisplay } from './lab/gauge';
+
+const PLUGIN = 'jupyter-ctx:plugin';
+
+/** Where the gauge stands among the status bar's items on the right. */
+const RANK = 900;
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN,
+  description: "Shows how full the agent's context window is.",
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [IStatusBar, ISettingRegistry],
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    statusBar: IStatusBar | null,
+    settings: ISettingRegistry | null
+  ): void => {
+    if (!statusBar) {
+      return;
+    }
+    const gauge = new GaugeItem(new CurrentNotebook(tracker, app.shell));
+    statusBar.registerStatusItem(PLUGIN, {
+      item: gauge,
+      align: 'right',
+      rank: RANK,
+      priority: 1,
+      isActive: () => gauge.isActive,
+      activeStateChanged: gauge.activeChanged
+    });
+    if (settings) {
+      void followSettings(settings, gauge);
+    }
+  }
+};
+
+async function followSettings(registry: ISettingRegistry, gauge: GaugeItem): Promise<void> {
+  const settings = await registry.load(PLUGIN);
+  const apply = (): void => {
+    gauge.display = settings.get('gauge').composite as GaugeDisplay;
+  };
+  settings.changed.connect(apply);
+  apply();
+}
+
+export default plugin;

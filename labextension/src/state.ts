@@ -1,0 +1,56 @@
+/** What the page knows of one kernel, folded from its messages. No DOM, no front end. */
+
+import type { IContext, IRefused, Phase, WireMessage } from './events';
+
+export interface IPanelState {
+  /** `absent`: no extension in that kernel, show nothing. `refused`: `refusal` tells why. */
+  readonly link: 'absent' | 'connected' | 'refused';
+  readonly refusal: string | null;
+  readonly packageVersion: string | null;
+  readonly session: string | null;
+  readonly phase: Phase;
+  /** Null before the first turn. */
+  readonly context: IContext | null;
+}
+
+export type PanelEvent = WireMessage | IRefused | { readonly type: 'disconnected' };
+
+export const ABSENT: IPanelState = {
+  link: 'absent',
+  refusal: null,
+  packageVersion: null,
+  session: null,
+  phase: 'idle',
+  context: null
+};
+
+/** Return the state after `event`. Pure. */
+export function reduce(state: IPanelState, event: PanelEvent): IPanelState {
+  switch (event.type) {
+    case 'hello':
+      return {
+        ...ABSENT,
+        link: 'connected',
+        packageVersion: event.package_version,
+        session: event.session
+      };
+    case 'context':
+      return {
+        ...state,
+        link: 'connected',
+        refusal: null,
+        phase: event.state,
+        context: event.context
+      };
+    case 'refused':
+      return { ...ABSENT, link: 'refused', refusal: event.reason };
+    case 'disconnected':
+      return ABSENT;
+    default:
+      return assertNever(event);
+  }
+}
+
+function assertNever(event: never): never {
+  throw new Error(`unknown event ${JSON.stringify(event)}`);
+}

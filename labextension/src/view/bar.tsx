@@ -1,0 +1,76 @@
+/** The bar: four families when small, every part when opened, free and reserve after them. */
+
+import * as React from 'react';
+
+import { PARTS } from '../events';
+import { formatCount, PART_NAMES, percent } from './format';
+import type { Sized } from './format';
+
+/** The small gauge shows families: each in the colour of the part that names it. */
+const FAMILIES = [
+  { color: 'tools', parts: ['system', 'tools'] },
+  { color: 'summary', parts: ['summary', 'reinjected'] },
+  { color: 'conversation', parts: ['notebook', 'conversation'] },
+  { color: 'results', parts: ['results'] }
+] as const;
+
+export function MiniBar({ context }: { context: Sized }): React.ReactElement {
+  return (
+    <span className="jctx-bar mini" aria-hidden="true">
+      {FAMILIES.map(({ color, parts }) => (
+        <Piece
+          key={color}
+          color={color}
+          tokens={parts.reduce((sum, part) => sum + context.parts[part], 0)}
+          window={context.window_tokens}
+        />
+      ))}
+      <i className="free" />
+      <Reserve context={context} />
+    </span>
+  );
+}
+
+export function FullBar({ context }: { context: Sized }): React.ReactElement {
+  return (
+    <span className="jctx-bar" role="img" aria-label={describe(context)}>
+      {PARTS.map(part => (
+        <Piece
+          key={part}
+          color={part}
+          tokens={context.parts[part]}
+          window={context.window_tokens}
+        />
+      ))}
+      <i className="free" />
+      <Reserve context={context} />
+    </span>
+  );
+}
+
+interface IPiece {
+  color: string;
+  tokens: number;
+  window: number;
+}
+
+function Piece({ color, tokens, window }: IPiece): React.ReactElement | null {
+  return tokens > 0 ? (
+    <i className={`c-${color}`} style={{ width: `${percent(tokens, window).toFixed(2)}%` }} />
+  ) : null;
+}
+
+/** The reserve, as far as nothing has grown into it. */
+function Reserve({ context }: { context: Sized }): React.ReactElement {
+  const room = Math.max(0, context.window_tokens - context.used_tokens);
+  const width = percent(Math.min(room, context.reserve_tokens ?? 0), context.window_tokens);
+  return <i className="reserve" style={{ width: `${width.toFixed(2)}%` }} />;
+}
+
+function describe(context: Sized): string {
+  const parts = PARTS.map(part => `${PART_NAMES[part]} ${formatCount(context.parts[part])}`);
+  const free = context.free_tokens === null ? [] : [`free ${formatCount(context.free_tokens)}`];
+  const reserve =
+    context.reserve_tokens === null ? [] : [`reserve ${formatCount(context.reserve_tokens)}`];
+  return [...parts, ...free, ...reserve].join('; ');
+}

@@ -1,0 +1,284 @@
+/** The opened gauge: every part with its number, the forecast, the cost. */
+
+import * as React from 'react';
+
+import { PARTS } from '../events';
+import type { IContext, IUsage, WindowSource } from '../events';
+import type { IPanelState } from '../state';
+import { FullBar } from './bar';
+import {
+  compactsItself,
+  findLargest,
+  formatCount,
+  formatPercent,
+  formatShare,
+  formatUsd,
+  isSized,
+  PART_NAMES,
+  percent,
+  stepsLeft
+} from './format';
+import type { Sized } from './format';
+
+const SOURCES: Readonly<Record<WindowSource, string>> = {
+  api: 'as the provider says',
+  server: 'as the server says',
+  error: 'learnt from a refusal',
+  table: 'by the bundled table',
+  unknown: 'unknown'
+};
+
+interface IBreakdown {
+  state: IPanelState;
+  /** Whether the dialog takes the focus when it appears. */
+  takeFocus: boolean;
+}
+
+export function Breakdown({ state, takeFocus }: IBreakdown): React.ReactElement {
+  const node = React.useRef<HTMLDivElement>(null);
+  React.useEffect(() => {
+    if (takeFocus) {
+      node.current?.focus();
+    }
+  }, [takeFocus]);
+  return (
+    <div className="jctx-pop" role="dialog" aria-label="Context" tabIndex={-1} ref={node}>
+      <Body state={state} />
+    </div>
+  );
+}
+
+function Body({ state }: { state: IPanelState }): React.ReactElement {
+  const { link, context, refusal } = state;
+  if (link === 'refused') {
+    return <div>{refusal}</div>;
+  }
+  if (!context) {
+    return (
+      <>
+        <div>No turn yet.</div>
+        <div className="small quiet">
+          Type <code>%agent</code> and a question in a cell. What fills the window then stands here.
+        </div>
+      </>
+    );
+  }
+  return (
+    <>
+      <Total context={context} />
+      {isSized(context) && <Mark context={context} />}
+      {isSized(context) && <FullBar context={context} />}
+      <Forecast state={state} context={context} />
+      <Parts context={context} />
+      <Cost context={context} />
+      <div className="small quiet jctx-foot">
+        {context.model}, window {SOURCES[context.window_source]}
+      </div>
+    </>
+  );
+}
+
+function Total({ context }: { context: IContext }): React.ReactElement {
+  const used = `${context.is_estimate ? '≈ ' : ''}${formatCount(context.used_tokens)}`;
+  return (
+    <div className="row">
+      {isSized(context) && <span className="big">{formatPercent(context)}</span>}
+      <span className="grow">
+        <b>{used}</b>
+        {isSized(context) ? ` of ${formatCount(context.window_tokens)} tokens` : ' tokens'}
+        <br />
+        <span className="small quiet">{origin(context)}</span>
+      </span>
+    </div>
+  );
+}
+
+function origin(context: IContext): string {
+  if (context.measured_tokens === 0) {
+    return 'estimated, nothing is measured yet';
+  }
+  const measured = `${formatCount(context.measured_tokens)} measured`;
+  return context.estimated_tokens === 0
+    ? measured
+    : `${measured}, ${formatCount(context.estimated_tokens)} estimated since`;
+}
+
+/** Where the window compacts, above the bar; the line keeps its height when there is no mark. */
+function Mark({ context }: { context: Sized }): React.ReactElement {
+  const { reserve_tokens: reserve, window_tokens: window, compaction } = context;
+  if (reserve === null || !compactsItself(compaction.mode)) {
+    return <div className="jctx-mark" aria-hidden="true" />;
+  }
+  return (
+    <div className="jctx-mark" aria-hidden="true">
+      <span style={{ right: `${percent(reserve, window).toFixed(2)}%` }}>
+        compacts at {formatCount(window - reserve)}
+      </span>
+    </div>
+  );
+}
+
+function Forecast({ state, context }: { state: IPanelState; context: IContext }): React.ReactElement {
+  return (
+    <div className="row jctx-forecast">
+      <span className="grow">{forecast(state, context)}</span>
+      {context.compactions > 0 && (
+        <span className="small quiet">
+          {context.compactions === 1 ? '1 compaction so far' : `${context.compactions} so far`}
+        </span>
+      )}
+    </div>
+  );
+}
+
+function forecast({ phase }: IPanelState, context: IContext): React.ReactNode {
+  if (phase === 'compacting') {
+    return 'Compacting';
+  }
+  if (phase === 'paused') {
+    const part = findLargest(context);
+    return (
+      <>
+        Compaction is paused. Run <code>%agent /compact</code> to try again, or free the largest
+        part: {PART_NAMES[part]}, {formatCount(context.parts[part])} tokens.
+      </>
+    );
+  }
+  switch (context.compaction.mode) {
+    case 'off':
+      return 'Compaction is off';
+    case 'manual':
+      return (
+        <>
+          Compacts only by <code>%agent /compact</code>
+        </>
+      );
+    case 'crush':
+    case 'claude-code':
+    case 'economic':
+      return stepsPhrase(stepsLeft(context));
+  }
+}
+
+function stepsPhrase(steps: number | null): React.ReactNode {
+  if (steps === null) {
+    return 'No forecast before three steps';
+  }
+  return steps < 1 ? (
+    'Compacts after this step'
+  ) : (
+    <>
+      Compacts in <b>{`≈ ${steps} ${steps === 1 ? 'step' : 'steps'}`}</b>
+    </>
+  );
+}
+
+function Parts({ context }: { context: IContext }): React.ReactElement {
+  const { free_tokens: free, reserve_tokens: reserve } = context;
+  const itself = compactsItself(context.compaction.mode);
+  return (
+    <table className="parts">
+      <thead>
+        <tr>
+          <th scope="col">Part, in request order</th>
+          <th scope="col" className="num">
+            Tokens
+          </th>
+          <th scope="col" className="num">
+            {isSized(context) && 'Window'}
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {PARTS.map(part => (
+          <Row key={part} context={context} color={`c-${part}`} tokens={context.parts[part]}>
+            {PART_NAMES[part]}
+          </Row>
+        ))}
+        {free !== null && (
+          <Row context={context} color="box" tokens={Math.max(0, free)} rule>
+            {itself ? 'Free until compaction' : 'Free'}
+          </Row>
+        )}
+        {reserve !== null && (
+          <Row context={context} color="box reserve" tokens={reserve} rule={free === null}>
+            Reserve for the answer
+          </Row>
+        )}
+      </tbody>
+    </table>
+  );
+}
+
+interface IRow {
+  context: IContext;
+  color: string;
+  tokens: number;
+  rule?: boolean;
+  children: string;
+}
+
+function Row({ context, color, tokens, rule, children }: IRow): React.ReactElement {
+  return (
+    <tr className={rule ? 'rule' : ''}>
+      <th scope="row">
+        <span>
+          <span className={`jctx-key ${color}`} />
+          {children}
+        </span>
+      </th>
+      <td className="num">{formatCount(tokens)}</td>
+      <td className="num">{isSized(context) && formatShare(tokens, context.window_tokens)}</td>
+    </tr>
+  );
+}
+
+const KINDS: readonly (readonly [keyof IUsage, string])[] = [
+  ['cache_read', 'Input read from cache'],
+  ['cache_write', 'Input written to cache'],
+  ['uncached', 'Input uncached'],
+  ['output', 'Output']
+];
+
+function Cost({ context }: { context: IContext }): React.ReactElement {
+  const { usage, cost_usd: cost, cache_read_ratio: ratio } = context;
+  const all = KINDS.reduce((sum, [kind]) => sum + usage[kind], 0);
+  return (
+    <div className="jctx-sec">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Cost</th>
+            <th scope="col" className="num">
+              Tokens
+            </th>
+            <th scope="col" className="num">
+              USD
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {KINDS.map(([kind, name]) => (
+            <tr key={kind}>
+              <th scope="row">{name}</th>
+              <td className="num">{formatCount(usage[kind])}</td>
+              <td />
+            </tr>
+          ))}
+          <tr className="rule">
+            <th scope="row">
+              <b>Session</b>
+            </th>
+            <td className="num">{formatCount(all)}</td>
+            <td className="num">{cost === null ? 'unknown' : <b>{formatUsd(cost)}</b>}</td>
+          </tr>
+        </tbody>
+      </table>
+      {ratio !== null && (
+        <div className="small jctx-ratio">
+          <b>{`${(100 * ratio).toFixed(1)} %`}</b> of input read from cache
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,155 @@
+/** Numbers and sentences of the gauge: pure, in the words of the interface. */
+
+import { PARTS } from '../events';
+import type { IContext, Part } from '../events';
+import type { IPanelState } from '../state';
+
+export const PART_NAMES: Readonly<Record<Part, string>> = {
+  system: 'System',
+  tools: 'Tools',
+  summary: 'Summary',
+  reinjected: 'Re-injected',
+  notebook: 'Notebook',
+  conversation: 'Conversation',
+  results: 'Results'
+};
+
+/** A window whose size is known. */
+export type Sized = IContext & { readonly window_tokens: number };
+
+/** Whether the window's size is known: without it there is no bar and no per cent. */
+export function isSized(context: IContext): context is Sized {
+  return context.window_tokens !== null && context.window_tokens > 0;
+}
+
+/** 81,930 */
+export function formatCount(tokens: number): string {
+  return tokens.toLocaleString('en-US');
+}
+
+/** 640, 8.2k, 81.9k, 200k, 1.2M: at most three digits before the unit, one after the point. */
+export function formatShort(tokens: number): string {
+  if (tokens < 1000) {
+    return String(tokens);
+  }
+  if (tokens < 999_500) {
+    return `${scaled(tokens / 1000)}k`;
+  }
+  return `${scaled(tokens / 1_000_000)}M`;
+}
+
+function scaled(value: number): string {
+  return value < 99.95 ? String(Math.round(value * 10) / 10) : String(Math.round(value));
+}
+
+/** Share of `tokens` in `window`, in per cent, unrounded. */
+export function percent(tokens: number, window: number): number {
+  return (100 * tokens) / window;
+}
+
+/** 41 % */
+export function formatPercent(context: Sized): string {
+  return `${Math.round(percent(context.used_tokens, context.window_tokens))} %`;
+}
+
+/** 16.2 % */
+export function formatShare(tokens: number, window: number): string {
+  return `${percent(tokens, window).toFixed(1)} %`;
+}
+
+/** 1.06, and a cost below half a cent with the two digits that matter: 0.0031. */
+export function formatUsd(usd: number): string {
+  return usd > 0 && usd < 0.005 ? usd.toPrecision(2) : usd.toFixed(2);
+}
+
+/** The largest part: where to look when nothing more can be freed. */
+export function findLargest(context: IContext): Part {
+  return PARTS.reduce((best, part) => (context.parts[part] > context.parts[best] ? part : best));
+}
+
+/** The line in the status bar. */
+export function gaugeText({ link, phase, context }: IPanelState): string {
+  if (link === 'refused') {
+    return 'Agent: other version';
+  }
+  if (!context) {
+    return phase === 'idle' ? 'Agent: no turn yet' : 'Agent: first turn';
+  }
+  const mark = context.is_estimate ? '≈ ' : '';
+  if (!isSized(context)) {
+    return `${mark}${formatShort(context.used_tokens)} tokens, window unknown`;
+  }
+  switch (phase) {
+    case 'compacting':
+      return `Compacting · ${mark}${formatPercent(context)}`;
+    case 'paused':
+      return `${mark}${formatPercent(context)} · compaction paused`;
+    case 'idle':
+    case 'running': {
+      const used = `${formatShort(context.used_tokens)} of ${formatShort(context.window_tokens)}`;
+      const steps = shortForecast(context);
+      return `${mark}${used} · ${formatPercent(context)}${steps && ` · ${steps}`}`;
+    }
+  }
+}
+
+/** The widest line that this window brings in the ordinary run of things: keeps its place. */
+export function gaugeSizer({ context }: IPanelState): string {
+  return context && isSized(context)
+    ? `≈ 00.0k of ${formatShort(context.window_tokens)} · 00 % · ≈ 00 steps`
+    : '';
+}
+
+/** What a screen reader says, and the tooltip shows. */
+export function gaugeSentence(state: IPanelState): string {
+  const { link, phase, context, refusal } = state;
+  if (link === 'refused') {
+    return refusal ?? '';
+  }
+  if (!context) {
+    return 'Context: no turn yet. Open breakdown';
+  }
+  return [before(phase), `${filling(context)}.`, forecast(phase, context), 'Open breakdown']
+    .filter(Boolean)
+    .join(' ');
+}
+
+function before(phase: IPanelState['phase']): string {
+  return { idle: '', running: '', compacting: 'Compacting.', paused: 'Compaction paused.' }[phase];
+}
+
+function filling(context: IContext): string {
+  const used = `${context.is_estimate ? 'about ' : ''}${formatCount(context.used_tokens)}`;
+  const estimate = context.is_estimate ? ', an estimate' : '';
+  return isSized(context)
+    ? `Context: ${used} of ${formatCount(context.window_tokens)} tokens${estimate}, ` +
+        formatPercent(context).replace('%', 'per cent')
+    : `Context: ${used} tokens${estimate}, window unknown`;
+}
+
+function forecast(phase: IPanelState['phase'], context: IContext): string {
+  const steps = stepsLeft(context);
+  if (steps === null || phase === 'compacting' || phase === 'paused') {
+    return '';
+  }
+  return steps < 1
+    ? 'Compacts after this step.'
+    : `About ${steps} ${steps === 1 ? 'step' : 'steps'} until compaction.`;
+}
+
+function shortForecast(context: IContext): string {
+  const steps = stepsLeft(context);
+  if (steps === null) {
+    return '';
+  }
+  return steps < 1 ? 'compacts next' : `≈ ${steps} ${steps === 1 ? 'step' : 'steps'}`;
+}
+
+/** Steps until the window compacts by itself; null when it will not, or nobody knows. */
+export function stepsLeft({ compaction }: IContext): number | null {
+  return compactsItself(compaction.mode) ? compaction.steps_left : null;
+}
+
+export function compactsItself(mode: IContext['compaction']['mode']): boolean {
+  return mode !== 'manual' && mode !== 'off';
+}

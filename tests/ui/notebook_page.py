@@ -1,0 +1,104 @@
+"""What a test does with a notebook that is open in a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page
+
+READY = """() => {
+  const panel = window.jupyterapp?.shell.currentWidget;
+  const kernel = panel?.sessionContext?.session?.kernel;
+  return Boolean(panel?.sessionContext?.isReady && panel.content?.model
+    && kernel?.connectionStatus === 'connected' && kernel.status === 'idle');
+}"""
+
+RUN = """([index, wait]) => {
+  const app = window.jupyterapp;
+  app.shell.currentWidget.content.activeCellIndex = index;
+  const done = app.commands.execute('notebook:run-cell');
+  return wait ? done.then(() => null) : null;
+}"""
+
+TIMEOUT_MS = 60_000
+"""Longest wait for anything in the page, on a busy machine."""
+
+
+class NotebookPage:
+    """A notebook in JupyterLab. `errors` collects what the page's scripts threw."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        page.set_default_timeout(TIMEOUT_MS)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.goto(url)
+        self.wait_idle()
+
+    def wait_idle(self) -> None:
+        """Wait until the notebook in front is loaded and its kernel has nothing to do."""
+        self.page.wait_for_function(READY)
+
+    def run_cell(self, index: int) -> list[dict[str, Any]]:
+        """Run cell `index` (from 0), wait until it is done, and return its outputs."""
+        self.page.evaluate(RUN, [index, True])
+        return self.cell_outputs(index)
+
+    def start_cell(self, index: int) -> None:
+        """Run cell `index` and return at once."""
+        self.page.evaluate(RUN, [index, False])
+
+    def cell_outputs(self, index: int) -> list[dict[str, Any]]:
+        """Return the outputs of cell `index` as nbformat has them."""
+        outputs: list[dict[str, Any]] = self.page.evaluate(
+            "index => window.jupyterapp.shell.currentWidget.content.widgets[index]"
+            ".model.outputs.toJSON()",
+            index,
+        )
+        return outputs
+
+    def set_source(self, index: int, source: str) -> None:
+        """Replace the source of cell `index` as an edit by the user would."""
+        self.page.evaluate(
+            "([index, source]) => window.jupyterapp.shell.currentWidget.content.widgets[index]"
+            ".model.sharedModel.setSource(source)",
+            [index, source],
+        )
+
+    def output_area(self, index: int) -> Locator:
+        """Return where the outputs of cell `index` are drawn."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-OutputArea")
+
+    def command(self, name: str, **args: object) -> None:
+        """Run one of JupyterLab's commands and wait until it is done."""
+        self.page.evaluate(
+            "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)",
+            [name, args],
+        )
+
+    def open(self, path: str) -> None:
+        """Open another notebook in this page, or bring it to the front."""
+        self.command("docmanager:open", path=path)
+        self.page.wait_for_function(
+            "path => window.jupyterapp.shell.currentWidget?.context?.path === path", arg=path
+        )
+        self.wait_idle()
+
+    def restart_kernel(self) -> None:
+        """Restart the kernel of the notebook in front, without the question."""
+        self.page.evaluate(
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+        )
+        self.wait_idle()
+
+    def reload(self) -> None:
+        """Load the page anew; the kernel lives on. Does not wait for the kernel."""
+        self.page.reload()
+        self.page.wait_for_function(
+            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
+        )
+
+    def set_theme(self, *, dark: bool) -> None:
+        """Switch to JupyterLab's own dark or light theme."""
+        self.command("apputils:change-theme", theme=f"JupyterLab {'Dark' if dark else 'Light'}")
+        self.page.wait_for_selector(f"body[data-jp-theme-light='{str(not dark).lower()}']")

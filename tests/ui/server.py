@@ -1,0 +1,150 @@
+"""Start a JupyterLab server of its own for the tests, and find the browser that looks at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+START_S = 90.0
+"""Longest start of the server, in seconds, on a busy machine."""
+
+BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass(frozen=True, slots=True)
+class LabServer:
+    """A running server. `root_dir` is what its file browser shows; `log` is its whole output."""
+
+    url: str
+    root_dir: Path
+    settings_dir: Path
+    log: Path
+
+    def write_notebook(self, name: str, cells: Sequence[str]) -> str:
+        """Write a notebook with these code cells to `root_dir` and return its path there."""
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(source) for source in cells],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        )
+        nbformat.write(notebook, self.root_dir / name)
+        return name
+
+    def write_settings(self, plugin: str, text: str) -> Path:
+        """Write a plugin's user settings (JSON text); pages opened later read them."""
+        package, name = plugin.split(":")
+        path = self.settings_dir / package / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+def find_chromium() -> str:
+    """Return the browser: $CHROMIUM, else one on PATH. Raises FileNotFoundError that says how."""
+    named = os.environ.get("CHROMIUM")
+    candidates = [named] if named else list(BROWSER_NAMES)
+    for candidate in candidates:
+        found = shutil.which(candidate)
+        if found:
+            return found
+    raise FileNotFoundError(
+        f"No browser ({', '.join(candidates)}): apt-get install chromium, or set CHROMIUM."
+    )
+
+
+@contextmanager
+def start_lab(base: Path, extra_env: Mapping[str, str] | None = None) -> Iterator[LabServer]:
+    """Run a server whose every folder lies under `base`; stop it at the end.
+
+    Raises RuntimeError with the log if it does not come up.
+    """
+    root, log = base / "root", base / "server.log"
+    root.mkdir(parents=True)
+    port = _free_port()
+    process = subprocess.Popen(
+        _command(port, root),
+        env=_environment(base, extra_env or {}),
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    ready = threading.Event()
+    reader = threading.Thread(target=_copy_log, args=(process, log, ready), daemon=True)
+    reader.start()
+    try:
+        if not ready.wait(START_S) or process.poll() is not None:
+            raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()}")
+        yield LabServer(f"http://127.0.0.1:{port}", root, base / "settings", log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join(10)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _command(port: int, root: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=",
+        "--ServerApp.disable_check_xsrf=True",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.news_url=None",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+
+
+def _environment(base: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without what would reach the agent, and with homes of its own."""
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANTHROPIC_", "JUPYTER", "JPY_", "IPYTHON"))
+    }
+    homes = {
+        "HOME": base / "home",
+        "JUPYTER_CONFIG_DIR": base / "config",
+        "JUPYTER_DATA_DIR": base / "data",
+        "JUPYTER_RUNTIME_DIR": base / "runtime",
+        "IPYTHONDIR": base / "ipython",
+        "JUPYTERLAB_SETTINGS_DIR": base / "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": base / "workspaces",
+        "JUPYTER_CTX_HOME": base / "ctx",
+    }
+    for path in homes.values():
+        path.mkdir(parents=True, exist_ok=True)
+    return {**mine, **{name: str(path) for name, path in homes.items()}, **extra}
+
+
+def _copy_log(process: subprocess.Popen[bytes], log: Path, ready: threading.Event) -> None:
+    """Copy the server's output to `log` until it ends; tell when it serves, or has died."""
+    assert process.stdout is not None
+    with log.open("wb") as copy, process.stdout as lines:
+        for line in lines:
+            copy.write(line)
+            copy.flush()
+            if b"is running at" in line:
+                ready.set()
+    ready.set()
