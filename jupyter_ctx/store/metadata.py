@@ -1,0 +1,133 @@
+"""`metadata.json`: what a list of sessions shows. The transcript can always rebuild it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from ..core.blocks import Text, text_of
+from ..core.transcript import (
+    CompactionEntry,
+    CompactionFailedEntry,
+    Entry,
+    MessageEntry,
+    ModelEntry,
+    SessionEntry,
+    SpentEntry,
+)
+from ..core.usage import Usage
+from .files import replace_file
+
+VERSION = 1
+TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One session as lists show it.
+
+    `created` and `updated` are seconds since the epoch. `tokens` is all input and output so far,
+    `cost` is in USD, None when not known. `title` is the first prompt's first line by default.
+    """
+
+    session_id: str
+    created: float
+    updated: float
+    title: str = ""
+    notebook: str | None = None
+    cwd: str = ""
+    model: str | None = None
+    tokens: int = 0
+    cost: float | None = None
+    parent: str | None = None
+
+
+class MetadataFields(TypedDict, total=False):
+    """What `update_metadata` takes: the fields of SessionInfo that change."""
+
+    title: str
+    notebook: str | None
+    model: str | None
+    tokens: int
+    cost: float | None
+    updated: float
+
+
+def read_info(path: Path, session_id: str) -> SessionInfo | None:
+    """Return what `metadata.json` at `path` says, None if it is lost or bad."""
+    try:
+        stored = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None  # the caller rebuilds it from the transcript
+    if not isinstance(stored, dict) or stored.get("version") != VERSION:
+        return None
+    hints = typing.get_type_hints(SessionInfo)
+    found: dict[str, object] = {"session_id": session_id}
+    for spec in dataclasses.fields(SessionInfo):
+        if spec.name in stored and spec.name != "session_id":
+            value = stored[spec.name]
+            wanted = int | float if hints[spec.name] is float else hints[spec.name]
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                return None
+            found[spec.name] = value
+    if not {"created", "updated"} <= found.keys():
+        return None
+    return SessionInfo(**found)  # type: ignore[arg-type]  # every value was checked above
+
+
+def write_info(path: Path, info: SessionInfo) -> None:
+    """Replace `metadata.json` at `path` in one step. Raises OSError."""
+    stored = {"version": VERSION, **dataclasses.asdict(info)}
+    text = json.dumps(stored, ensure_ascii=False, indent=1)
+    replace_file(path, text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def build_info(session_id: str, entries: Iterable[Entry]) -> SessionInfo:
+    """Return the metadata that the transcript implies; the cost is not known from it.
+
+    Total: entries without a SessionEntry give a session without notebook and folder.
+    """
+    info = SessionInfo(session_id, 0.0, 0.0)
+    for entry in entries:
+        at = getattr(entry, "at", None)
+        if at is not None:
+            info = dataclasses.replace(info, created=info.created or at, updated=at)
+        info = _add(info, entry)
+    return info
+
+
+def _add(info: SessionInfo, entry: Entry) -> SessionInfo:
+    match entry:
+        case SessionEntry(at=at, notebook=notebook, cwd=cwd, parent=parent):
+            return dataclasses.replace(info, created=at, notebook=notebook, cwd=cwd, parent=parent)
+        case ModelEntry(model=model):
+            return dataclasses.replace(info, model=model)
+        case MessageEntry(kind="prompt", message=message) if not info.title:
+            said = [b for b in message.content if isinstance(b, Text) and b.part == "conversation"]
+            return dataclasses.replace(info, title=title_of(text_of(said)))
+        case MessageEntry(kind="reply", model=model, usage=usage):
+            return dataclasses.replace(
+                info, model=model or info.model, tokens=info.tokens + _tokens(usage)
+            )
+        case (
+            CompactionEntry(usage=usage)
+            | CompactionFailedEntry(usage=usage)
+            | SpentEntry(usage=usage)
+        ):
+            return dataclasses.replace(info, tokens=info.tokens + _tokens(usage))
+    return info
+
+
+def title_of(prompt: str) -> str:
+    """Return a title for a session that begins with `prompt`: its first line, cut."""
+    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
+
+
+def _tokens(usage: Usage | None) -> int:
+    return 0 if usage is None else (usage.input_tokens or 0) + (usage.output or 0)

@@ -1,0 +1,289 @@
+"""All sessions below a home: create, load, fork, find, list."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from .._version import __version__
+from ..core.blocks import Message
+from ..core.transcript import Entry, MessageEntry, RepairEntry, SessionEntry, build_view
+from ..errors import StoreError
+from .codec import dump_line
+from .files import FOLDER_MODE, make_folder, open_new, open_regular, store_errors, write_all
+from .jsonl import load_entries
+from .locks import BusyLockError, SessionLock
+from .metadata import SessionInfo, build_info, read_info, write_info
+from .open_session import MemorySession, OpenSession
+
+FOLDER = "sessions"
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+
+AnySession: TypeAlias = OpenSession | MemorySession
+
+
+class SessionStore:
+    """The sessions below `home`; None: there is no home, and every session lives in memory.
+
+    `now` gives seconds since the epoch.
+    """
+
+    def __init__(self, home: Path | None, now: Callable[[], float] = time.time) -> None:
+        self.home = home
+        self._now = now
+
+    def create(
+        self, session_id: str | None = None, *, notebook: str | None = None, cwd: str = ""
+    ) -> AnySession:
+        """Start a session; its SessionEntry is stored.
+
+        Where nothing can be stored, the session lives in memory and its `warnings` say why.
+        Raises StoreError if `session_id` is no valid id, or there is such a session.
+        """
+        at = self._now()
+        if session_id is not None and self.home is not None:
+            folder = self._folder(session_id)
+            if folder.exists():
+                raise StoreError(f"Session {session_id} is there already.", path=str(folder))
+        entry = SessionEntry(at, session_id or new_session_id(at), notebook, cwd, __version__)
+        if self.home is None:
+            reason = "There is no home folder; set JUPYTER_CTX_HOME to a folder."
+            return _in_memory([entry], [_memory_warning(reason)])
+        try:
+            return self._create(self.home, entry)
+        except StoreError as error:
+            return _in_memory([entry], [_memory_warning(str(error))])
+
+    def load(self, session_id: str) -> AnySession:
+        """Open a session; what could not be loaded is said in its `warnings`.
+
+        Calls that a killed kernel left open are answered, and that is stored. A session that is
+        open elsewhere is forked: the new one has another id. Raises StoreError if there is no such
+        session, or nothing of it can be read; its files are then left as they are.
+        """
+        folder = self._existing(session_id)
+        lock, warnings = _lock(folder)
+        try:
+            if lock is None and not warnings:
+                return self._fork(folder, session_id)
+            return self._load(folder, session_id, lock, warnings)
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    def is_open(self, session_id: str) -> bool:
+        """Say whether a live kernel has the session open, this one included. Raises StoreError."""
+        lock, warnings = _lock(self._existing(session_id))
+        if lock is not None:
+            lock.release()
+        return lock is None and not warnings
+
+    def list(self) -> Sequence[SessionInfo]:
+        """Return every session that can be loaded, the newest first; [] without a home.
+
+        Reads metadata only, but where it is lost or bad. Raises StoreError.
+        """
+        if self.home is None:
+            return []
+        sessions = self.home / FOLDER
+        with store_errors(sessions, "read"):
+            try:
+                found = [e.name for e in os.scandir(sessions) if _ID.fullmatch(e.name)]
+            except FileNotFoundError:
+                return []
+        infos = [info for name in found if (info := self._info(sessions / name)) is not None]
+        return sorted(infos, key=lambda info: (info.updated, info.session_id), reverse=True)
+
+    def find(self, notebook: str) -> SessionInfo | None:
+        """Return the newest session of the notebook at that path, None if there is none."""
+        path = os.path.normpath(notebook)
+        return next(
+            (i for i in self.list() if i.notebook and os.path.normpath(i.notebook) == path), None
+        )
+
+    def latest(self, cwd: str) -> SessionInfo | None:
+        """Return the newest session of that folder, None if there is none."""
+        path = os.path.normpath(cwd)
+        return next((i for i in self.list() if i.cwd and os.path.normpath(i.cwd) == path), None)
+
+    def _create(self, home: Path, entry: SessionEntry) -> OpenSession:
+        folder = home / FOLDER / entry.session_id
+        with store_errors(folder):
+            make_folder(folder.parent)
+            os.mkdir(folder, FOLDER_MODE)
+            os.chmod(folder, FOLDER_MODE)
+        lock, warnings = _lock(folder)
+        info = build_info(entry.session_id, [entry])
+        session = OpenSession(home, folder, info, [], lock, warnings)
+        try:
+            session.append(entry)
+            session.update_metadata()
+        except StoreError as error:
+            # The entry waits in the session; it is written with the next one that can be.
+            session.warnings.append(_memory_warning(str(error)))
+        return session
+
+    def _load(
+        self, folder: Path, session_id: str, lock: SessionLock | None, warnings: Sequence[str]
+    ) -> OpenSession:
+        loaded = load_entries(folder / "transcript.jsonl")
+        if not loaded.entries:
+            raise StoreError(
+                f"Nothing of session {session_id} can be read; {folder} was left as it is.",
+                path=str(folder),
+            )
+        stored = read_info(folder / "metadata.json", session_id)
+        info = stored or build_info(session_id, loaded.entries)
+        session = OpenSession(
+            folder.parent.parent, folder, info, loaded.entries, lock, [*warnings, *loaded.warnings]
+        )
+        _bring_up(session, is_rebuilt=stored is None, is_owner=lock is not None)
+        return session
+
+    def _fork(self, folder: Path, parent: str) -> AnySession:
+        """Copy the transcript so far into a new session, whose parent that one is."""
+        loaded = load_entries(folder / "transcript.jsonl")
+        old = read_info(folder / "metadata.json", parent) or build_info(parent, loaded.entries)
+        at = self._now()
+        entry = SessionEntry(at, new_session_id(at), old.notebook, old.cwd, __version__, parent)
+        info = replace(old, session_id=entry.session_id, created=at, updated=at, parent=parent)
+        said = (
+            f"Session {parent} is open in another kernel; this one goes on as its copy, "
+            f"{entry.session_id}."
+        )
+        try:
+            _copy_session(folder, entry, info)
+        except StoreError as error:
+            warnings = [said, _memory_warning(str(error))]
+            return _in_memory([*loaded.entries, entry], warnings)
+        session = self.load(entry.session_id)
+        session.warnings.insert(0, said)
+        return session
+
+    def _info(self, folder: Path) -> SessionInfo | None:
+        """Return a session's metadata, from its transcript if need be; None if it has neither."""
+        info = read_info(folder / "metadata.json", folder.name)
+        if info is not None:
+            return info
+        try:
+            entries = load_entries(folder / "transcript.jsonl").entries
+        except StoreError:
+            return None  # not a session: `load` says why when it is asked for by name
+        return build_info(folder.name, entries) if entries else None
+
+    def _folder(self, session_id: str) -> Path:
+        if self.home is None or not _ID.fullmatch(session_id):
+            raise StoreError(f"There is no session {session_id!r}.")
+        return self.home / FOLDER / session_id
+
+    def _existing(self, session_id: str) -> Path:
+        folder = self._folder(session_id)
+        if folder.is_symlink() or not folder.is_dir():
+            raise StoreError(f"There is no session {session_id!r}.", path=str(folder))
+        return folder
+
+
+def new_session_id(at: float) -> str:
+    """Return a new id: the time `at` in UTC and a random part, so that ids sort by time."""
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(at)) + f"-{secrets.token_hex(3)}"
+
+
+def find_repairs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return what must be appended so that the provider takes the view; () if it is valid.
+
+    Open calls at the end get their results in a message; a view that is broken elsewhere is stored
+    whole, as mended. Pure: the time and the turn are those of the last entries.
+    """
+    from ..core.repair import orphan_results, repair
+
+    found: list[Entry] = []
+    at, turn, step = _last_place(entries)
+    view = build_view(entries)
+    if results := orphan_results(view):
+        message = Message("user", results)
+        found.append(MessageEntry(at, turn, step, "repair", message))
+        view = (*view, message)
+    mended = repair(view)
+    if mended != view:
+        return (RepairEntry(at, mended, "lines of the transcript are missing"),)
+    return tuple(found)
+
+
+def _last_place(entries: Sequence[Entry]) -> tuple[float, int, int]:
+    at = next((a for e in reversed(entries) if (a := getattr(e, "at", None)) is not None), 0.0)
+    last = next((e for e in reversed(entries) if isinstance(e, MessageEntry)), None)
+    return (at, last.turn, last.step) if last is not None else (at, 0, 0)
+
+
+def _bring_up(session: OpenSession, *, is_rebuilt: bool, is_owner: bool) -> None:
+    """Store what a killed kernel left undone; say what is missing. Never raises StoreError."""
+    try:
+        if is_owner:
+            session.clean()
+        for entry in find_repairs(session.entries):
+            session.append(entry)
+        if is_rebuilt:
+            session.update_metadata()
+    except StoreError as error:
+        session.warnings.append(f"{error} What is new is lost when the kernel stops.")
+    if missing := session.missing_results():
+        named = ", ".join(missing[:20]) + (", …" if len(missing) > 20 else "")
+        session.warnings.append(f"The stored text of these results is gone: {named}.")
+
+
+def _lock(folder: Path) -> tuple[SessionLock | None, list[str]]:
+    """Return the lock of a session; None if it is held, or with a warning where none can be."""
+    try:
+        return SessionLock(folder), []
+    except BusyLockError:
+        return None, []
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return None, [
+            f"Session {folder.name} cannot be locked ({reason}): do not open it in two kernels."
+        ]
+
+
+def _copy_session(folder: Path, entry: SessionEntry, info: SessionInfo) -> None:
+    """Put a copy of the session, and `entry` after it, beside it in one step."""
+    new = folder.with_name(entry.session_id)
+    building = folder.with_name(f".{entry.session_id}")
+    with store_errors(new):
+        try:
+            make_folder(building)
+            _copy_lines(folder / "transcript.jsonl", building / "transcript.jsonl", entry)
+            write_info(building / "metadata.json", info)
+            os.rename(building, new)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+
+
+def _copy_lines(source: Path, target: Path, entry: SessionEntry) -> None:
+    """Copy the whole lines of a file that another process may be writing, then add `entry`."""
+    out = open_new(target)
+    try:
+        with os.fdopen(open_regular(source), "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    write_all(out, line)
+        write_all(out, dump_line(entry))
+    finally:
+        os.close(out)
+
+
+def _in_memory(entries: Sequence[Entry], warnings: Sequence[str]) -> MemorySession:
+    session_id = next(e.session_id for e in reversed(entries) if isinstance(e, SessionEntry))
+    return MemorySession(build_info(session_id, entries), entries, warnings)
+
+
+def _memory_warning(reason: str) -> str:
+    return f"{reason} This session is kept in memory and is lost when the kernel stops."
