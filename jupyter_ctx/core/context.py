@@ -1,0 +1,141 @@
+"""The context as programs get it: the JSON of `/context` (DESIGN.md 2), and its largest parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .blocks import PARTS, Part
+from .tokens import Used
+from .transcript import (
+    CompactionEntry,
+    ExcludeEntry,
+    MessageEntry,
+    ModelEntry,
+    PrefixEntry,
+    RepairEntry,
+    RewindEntry,
+    SummaryEditEntry,
+    SummaryUndoEntry,
+    Transcript,
+)
+from .usage import Usage
+
+CONTEXT_MIME = "application/vnd.jupyter-ctx.context+json"
+CONTEXT_VERSION = 1
+# DESIGN.md 7, Gauge: the mean growth of the last 5 steps; nothing below 3 steps of history.
+GROWTH_STEPS, LEAST_STEPS = 5, 3
+
+_BREAKS = (
+    CompactionEntry,
+    SummaryEditEntry,
+    SummaryUndoEntry,
+    RewindEntry,
+    RepairEntry,
+    ExcludeEntry,
+    ModelEntry,
+    PrefixEntry,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What the context JSON says of model and session; tokens, None where not known.
+
+    `usage` and `cost_usd` are totals of the session (all zero before the first call).
+    """
+
+    model: str
+    window_tokens: int | None
+    window_source: str
+    reserve_tokens: int | None
+    mode: str
+    usage: Usage
+    cost_usd: float | None
+    compactions: int
+
+
+def build_context(
+    facts: SessionFacts, used: Used, parts: Mapping[Part, int], steps_left: int | None
+) -> dict[str, object]:
+    """Return the JSON of `application/vnd.jupyter-ctx.context+json`, version 1.
+
+    `parts` must add up to `used.total`, as `TokenMeter.parts` gives them.
+    """
+    usage, window = facts.usage, facts.window_tokens
+    return {
+        "version": CONTEXT_VERSION,
+        "model": facts.model,
+        "window_tokens": window,
+        "window_source": facts.window_source,
+        "used_tokens": used.total,
+        "measured_tokens": used.measured,
+        "estimated_tokens": used.estimated,
+        "is_estimate": used.estimated > 0,
+        "parts": {part: parts.get(part, 0) for part in PARTS},
+        "free_tokens": None if window is None else max(0, window - used.total),
+        "reserve_tokens": facts.reserve_tokens,
+        "usage": {
+            "uncached": usage.uncached,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "output": usage.output,
+        },
+        "cost_usd": facts.cost_usd,
+        "cache_read_ratio": cache_read_ratio(usage),
+        "compactions": facts.compactions,
+        "compaction": {
+            "mode": facts.mode,
+            "account": None,
+            "price": None,
+            "steps_left": steps_left,
+        },
+    }
+
+
+def cache_read_ratio(usage: Usage) -> float | None:
+    """Return cache reads as a share of all input, None if either is not known."""
+    if not usage.input_tokens or usage.cache_read is None:
+        return None
+    return usage.cache_read / usage.input_tokens
+
+
+def find_steps_left(
+    transcript: Transcript, used: Used, window: int | None, reserve: int | None
+) -> int | None:
+    """Return how many steps like the last 5 still fit before the reserve is reached.
+
+    0: a compaction is due. None: the window is not known, fewer than 3 steps were measured since
+    the last compaction, or the conversation does not grow.
+    """
+    figures = _last_figures(transcript)
+    if window is None or reserve is None or len(figures) < LEAST_STEPS:
+        return None
+    growth = (figures[0] - figures[-1]) / (len(figures) - 1)
+    if growth <= 0:
+        return None
+    return max(0, int((window - used.total - reserve) / growth))
+
+
+def _last_figures(transcript: Transcript) -> list[int]:
+    """Return what was used after each of the last 6 measured steps, newest first."""
+    figures: list[int] = []
+    for entry in reversed(transcript.entries):
+        if isinstance(entry, _BREAKS) or len(figures) > GROWTH_STEPS:
+            break
+        if isinstance(entry, MessageEntry) and entry.kind == "reply" and entry.usage is not None:
+            used = entry.usage.used_tokens
+            if used is not None:
+                figures.append(used)
+    return figures
+
+
+def largest_parts(parts: Mapping[Part, int], count: int = 3) -> tuple[tuple[Part, int], ...]:
+    """Return the largest parts with their tokens, the largest first; empty ones never."""
+    filled = [(part, parts[part]) for part in PARTS if parts.get(part, 0) > 0]
+    return tuple(sorted(filled, key=lambda item: -item[1])[:count])
+
+
+def describe_largest_parts(parts: Mapping[Part, int], count: int = 3) -> str:
+    """Return the largest parts as words: "results 12,000, system 3,100"."""
+    return ", ".join(f"{part} {tokens:,}" for part, tokens in largest_parts(parts, count))

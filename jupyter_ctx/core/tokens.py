@@ -1,0 +1,394 @@
+"""How full the window is: the provider's own last figure, plus an estimate of what came since.
+
+The estimate is a raw count times a factor learnt from the provider's figures. Images are counted by
+their size, and a reply by what the provider said it cost: neither has anything to do with the
+factor. All of it is a fold over the entries, so a resumed session has exactly the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .blocks import (
+    PARTS,
+    Block,
+    Image,
+    Json,
+    Message,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
+from .ports import Counter
+from .transcript import (
+    CompactionEntry,
+    Entry,
+    ExcludeEntry,
+    MessageEntry,
+    ModelEntry,
+    PrefixEntry,
+    RepairEntry,
+    RewindEntry,
+    SummaryEditEntry,
+    SummaryUndoEntry,
+    Transcript,
+)
+
+# API.md 3: decide on 1.15 x the estimated part; the weights and the clamp of the learnt factor.
+SAFETY = 1.15
+PRIOR_WEIGHT_TOKENS = 1_000
+DECAY = 0.9
+LEAST_FACTOR, MOST_FACTOR = 0.7, 2.5
+# A single figure further off than this is no tokenizer's doing (earlier thinking dropped, say).
+LEAST_RATIO, MOST_RATIO = 0.5, 4.0
+
+# What stands around a message and around a tool block on the wire, in raw tokens.
+MESSAGE_FRAME, TOOL_FRAME = 4, 10
+
+# API.md 5, images: tokens of a 28 px grid after scaling to the most a model takes.
+IMAGE_GRID_PX, MOST_IMAGE_PX, MOST_IMAGE_TOKENS = 28, 2_576, 4_784
+UNKNOWN_IMAGE_TOKENS = 1_568
+
+# Replies whose message is all that the provider counted as output.
+_WHOLE_REPLIES = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What fills the window, in whole tokens: what the provider measured and what is estimated."""
+
+    measured: int
+    estimated: int
+
+    @property
+    def total(self) -> int:
+        """Both together: what is shown."""
+        return self.measured + self.estimated
+
+    @property
+    def cautious(self) -> int:
+        """What decisions are taken on: 1.15 x the estimated part (API.md 3)."""
+        return self.measured + math.ceil(SAFETY * self.estimated)
+
+
+@dataclass(slots=True)
+class _Count:
+    """Tokens by part: `raw` ones, to be multiplied by the factor, and `fixed` ones."""
+
+    raw: dict[Part, int] = field(default_factory=dict)
+    fixed: dict[Part, int] = field(default_factory=dict)
+
+    def add(self, part: Part, raw: int, fixed: int = 0) -> None:
+        self.raw[part] = self.raw.get(part, 0) + raw
+        self.fixed[part] = self.fixed.get(part, 0) + fixed
+
+    def merge(self, other: _Count) -> None:
+        for part, raw in other.raw.items():
+            self.add(part, raw, other.fixed[part])
+
+    @property
+    def raw_tokens(self) -> int:
+        return sum(self.raw.values())
+
+    @property
+    def fixed_tokens(self) -> int:
+        return sum(self.fixed.values())
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The sum over the view's messages from `start` on; `next` is the first not yet added."""
+
+    start: int = 0
+    next: int = 0
+    count: _Count = field(default_factory=_Count)
+
+    def advance(self, view: Sequence[Message], count: Callable[[Message], _Count]) -> _Count:
+        for index in range(self.next, len(view)):
+            self.count.merge(count(view[index]))
+        self.next = len(view)
+        return self.count
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The provider's figure: the prefix and the first `messages` of the view are `tokens`."""
+
+    messages: int
+    tokens: int
+
+
+class TokenMeter:
+    """Counts what the window holds; `observe` must see every entry right after it was appended.
+
+    `counter` gives raw counts; `prior` is the factor before anything was learnt. Set `prior` anew
+    when the model is switched. Work is in proportion to what is new since the last question.
+    """
+
+    def __init__(self, counter: Counter, prior: float) -> None:
+        self.prior = prior
+        self._counter = counter
+        self._true = self._estimated = 0.0
+        self._model: str | None = None
+        self._prefix: PrefixEntry | None = None
+        self._prefix_count: tuple[PrefixEntry, _Count] | None = None
+        self._memo: dict[int, tuple[Message, _Count]] = {}
+        self._outputs: dict[int, tuple[Message, int]] = {}
+        self._bases: list[_Base] = []
+        self._new = _Tally()
+        self._all = _Tally()
+
+    @property
+    def factor(self) -> float:
+        """What a raw count is multiplied by: the prior, then what was learnt (0.7 to 2.5)."""
+        learnt = (PRIOR_WEIGHT_TOKENS * self.prior + self._true) / (
+            PRIOR_WEIGHT_TOKENS + self._estimated
+        )
+        return min(MOST_FACTOR, max(LEAST_FACTOR, learnt))
+
+    def observe(self, entry: Entry, transcript: Transcript) -> None:
+        """Take in `entry`, which `transcript` has just appended."""
+        match entry:
+            case MessageEntry(kind="reply"):
+                self._observe_reply(entry, transcript.view)
+            case PrefixEntry():
+                self._prefix = entry
+                self._void(transcript.view)
+            case ModelEntry(model=model):
+                if self._model not in (None, model):
+                    self._true = self._estimated = 0.0
+                    self._void(transcript.view)
+                self._model = model
+            case ExcludeEntry():
+                self._shorten(transcript.view)
+            case (
+                CompactionEntry()
+                | SummaryEditEntry()
+                | SummaryUndoEntry()
+                | RewindEntry()
+                | RepairEntry()
+            ):
+                self._void(transcript.view)
+            case _:
+                pass
+
+    def observe_overflow(self, actual_tokens: int, transcript: Transcript) -> None:
+        """Take in that the provider counted `actual_tokens` for the prompt as it is now."""
+        view = transcript.view
+        self._teach(actual_tokens, self.raw_new(transcript), view, len(view))
+        self._set_base(_Base(len(view), actual_tokens))
+
+    def used(self, transcript: Transcript) -> Used:
+        """Return what fills the window now. Never 0 for a transcript that holds anything."""
+        new = self._count_new(transcript.view)
+        return Used(self._bases[-1].tokens if self._bases else 0, self._calibrate(new))
+
+    def raw_new(self, transcript: Transcript) -> int:
+        """Return the raw tokens of what no figure covers yet: the next reply's `raw_tokens`.
+
+        To be asked before that reply is appended: its usage measures exactly this as new input.
+        """
+        return self._count_new(transcript.view).raw_tokens
+
+    def parts(self, transcript: Transcript) -> dict[Part, int]:
+        """Return what each part of the gauge holds; they add up to `used(transcript).total`."""
+        count = _Count()
+        count.merge(self._count_prefix())
+        count.merge(self._all.advance(transcript.view, self._count_message))
+        weights = {
+            part: count.raw.get(part, 0) * self.factor + count.fixed.get(part, 0) for part in PARTS
+        }
+        return apportion(weights, self.used(transcript).total)
+
+    def estimate_text(self, text: str) -> int:
+        """Return the estimated tokens of `text`, rounded up."""
+        return math.ceil(self._counter.count(text) * self.factor)
+
+    def estimate_message(self, message: Message) -> int:
+        """Return the estimated tokens of `message`, images included, rounded up."""
+        return self._calibrate(self._count_message(message))
+
+    def estimate_request(self, messages: Iterable[Message]) -> int:
+        """Return the estimated tokens of system, tools and `messages` together, rounded up."""
+        count = _Count()
+        count.merge(self._count_prefix())
+        for message in messages:
+            count.merge(self._count_message(message))
+        return self._calibrate(count)
+
+    # Figures ------------------------------------------------------------------------------------
+
+    def _observe_reply(self, entry: MessageEntry, view: Sequence[Message]) -> None:
+        usage = entry.usage
+        used = usage.used_tokens if usage else None
+        if usage is None or used is None:
+            return
+        if usage.output and entry.stop_reason in _WHOLE_REPLIES:
+            self._outputs[id(entry.message)] = entry.message, usage.output
+        sent = len(view) - 1
+        self._teach(usage.input_tokens or 0, entry.raw_tokens or 0, view, sent)
+        self._set_base(_Base(len(view), used))
+
+    def _teach(
+        self, input_tokens: int, raw_tokens: int, view: Sequence[Message], sent: int
+    ) -> None:
+        """Learn from a figure of prefix and `view[:sent]`, `raw_tokens` of which were new in it."""
+        base = self._bases[-1] if self._bases else _Base(0, 0)
+        fixed = sum(self._fixed_tokens(view[index]) for index in range(base.messages, sent))
+        true: float = input_tokens - base.tokens - fixed
+        if true <= 0 or raw_tokens <= 0:
+            return
+        true = min(MOST_RATIO * raw_tokens, max(LEAST_RATIO * raw_tokens, true))
+        self._true = DECAY * self._true + true
+        self._estimated = DECAY * self._estimated + raw_tokens
+
+    def _set_base(self, base: _Base) -> None:
+        self._bases.append(base)
+        self._new = _Tally(base.messages, base.messages)
+
+    def _void(self, view: Sequence[Message]) -> None:
+        """Forget every figure, since what they measured is no longer sent."""
+        self._bases.clear()
+        self._recount(view)
+
+    def _shorten(self, view: Sequence[Message]) -> None:
+        """Go back to the newest figure that covers no more than what is left."""
+        while self._bases and self._bases[-1].messages > len(view):
+            self._bases.pop()
+        self._recount(view)
+
+    def _recount(self, view: Sequence[Message]) -> None:
+        start = self._bases[-1].messages if self._bases else 0
+        self._new, self._all = _Tally(start, start), _Tally()
+        alive = {id(message) for message in view}
+        self._memo = {key: kept for key, kept in self._memo.items() if key in alive}
+        self._outputs = {key: kept for key, kept in self._outputs.items() if key in alive}
+
+    # Counting -----------------------------------------------------------------------------------
+
+    def _calibrate(self, count: _Count) -> int:
+        return math.ceil(count.raw_tokens * self.factor) + count.fixed_tokens
+
+    def _count_new(self, view: Sequence[Message]) -> _Count:
+        """Return the count of what no figure covers."""
+        count = _Count()
+        if not self._bases:
+            count.merge(self._count_prefix())
+        count.merge(self._new.advance(view, self._count_message))
+        return count
+
+    def _count_prefix(self) -> _Count:
+        if self._prefix is None:
+            return _Count()
+        if self._prefix_count is None or self._prefix_count[0] is not self._prefix:
+            count = _Count()
+            count.add("system", self._counter.count(self._prefix.system))
+            for tool in self._prefix.tools:
+                count.add("tools", self._counter.count(_json(tool)) + TOOL_FRAME)
+            self._prefix_count = self._prefix, count
+        return self._prefix_count[1]
+
+    def _count_message(self, message: Message) -> _Count:
+        known = self._memo.get(id(message))
+        if known is None:
+            known = self._memo[id(message)] = message, self._count_blocks(message)
+        return known[1]
+
+    def _count_blocks(self, message: Message) -> _Count:
+        count = _Count()
+        if id(message) in self._outputs:
+            count.add("conversation", 0, self._outputs[id(message)][1])
+            return count
+        for block in message.content:
+            count.add(_part_of(block), *self._count_block(block))
+        count.add(_part_of(message.content[0]), MESSAGE_FRAME)
+        return count
+
+    def _count_block(self, block: Block) -> tuple[int, int]:
+        """Return the raw and the fixed tokens of a block."""
+        counter = self._counter
+        match block:
+            case Text(text=text):
+                return counter.count(text), 0
+            case Image():
+                return 0, image_tokens(block)
+            case Thinking(wire=wire):
+                return _count_thinking(wire, counter), 0
+            case ToolUse(name=name, input=input_):
+                return counter.count(name) + counter.count(_json(input_)) + TOOL_FRAME, 0
+            case ToolResult(content=content):
+                inner = [self._count_block(each) for each in content]
+                return sum(raw for raw, _ in inner) + TOOL_FRAME, sum(fixed for _, fixed in inner)
+            case Opaque(wire=wire):
+                return counter.count(_json(wire)), 0
+
+    def _fixed_tokens(self, message: Message) -> int:
+        """Return the message's fixed tokens; counts no text, so that loading a session is quick."""
+        if id(message) in self._outputs:
+            return self._outputs[id(message)][1]
+        return sum(
+            image_tokens(inner)
+            for block in message.content
+            for inner in (block.content if isinstance(block, ToolResult) else (block,))
+            if isinstance(inner, Image)
+        )
+
+
+def image_tokens(image: Image) -> int:
+    """Return what an image costs: its 28 px squares after scaling (API.md 5).
+
+    An image of unknown size counts as one of full size.
+    """
+    width, height = image.width_px, image.height_px
+    if width <= 0 or height <= 0:
+        return UNKNOWN_IMAGE_TOKENS
+    scale = min(1.0, MOST_IMAGE_PX / max(width, height))
+    columns = math.ceil(width * scale / IMAGE_GRID_PX)
+    rows = math.ceil(height * scale / IMAGE_GRID_PX)
+    return min(columns * rows, MOST_IMAGE_TOKENS)
+
+
+def apportion(weights: Mapping[Part, float], total: int) -> dict[Part, int]:
+    """Return `total` in whole tokens by weight (largest remainder); the shares add up exactly.
+
+    Without any weight, all of it is `conversation`.
+    """
+    parts = {part: round(1_000 * weights.get(part, 0)) for part in PARTS}  # exact from here on
+    whole = sum(parts.values())
+    if whole <= 0:
+        return {part: total if part == "conversation" else 0 for part in PARTS}
+    shares = {part: total * weight // whole for part, weight in parts.items()}
+    by_remainder = sorted(PARTS, key=lambda part: -(total * parts[part] % whole))
+    for part in by_remainder[: total - sum(shares.values())]:
+        shares[part] += 1
+    return shares
+
+
+def _part_of(block: Block) -> Part:
+    match block:
+        case Text(part=part):
+            return part
+        case ToolResult():
+            return "results"
+        case _:
+            return "conversation"
+
+
+def _count_thinking(wire: Json, counter: Counter) -> int:
+    """Return the raw tokens of a thinking block.
+
+    Its text may be a summary or left out; then the signature, whose base64 carries the whole, is
+    the better measure: three bytes in four characters, about four bytes a token.
+    """
+    hidden = max(len(str(wire.get(key, ""))) for key in ("signature", "data"))
+    return max(counter.count(str(wire.get("thinking", ""))), hidden * 3 // 16)
+
+
+def _json(value: Json) -> str:
+    return json.dumps(dict(value), ensure_ascii=False, default=str)

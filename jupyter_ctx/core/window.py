@@ -1,0 +1,170 @@
+"""The window and its limits: the reserve, when to compact, how long an answer may be.
+
+Everything is in tokens. `window` None means that nobody knows it; then nothing is ever due.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .ports import ModelFacts
+from .tokens import Used
+from .transcript import CompactionEntry, MessageEntry, Transcript
+
+# DESIGN.md 5, When.
+CRUSH_RESERVE, CRUSH_LARGE_WINDOW = 20_000, 200_000
+CLAUDE_CODE_OUTPUT, CLAUDE_CODE_BUFFER = 20_000, 13_000
+RESERVE_PERCENT = 20
+# A reserve set by hand still leaves half of the window to work in.
+MOST_RESERVE_PERCENT = 50
+PROACTIVE_PRESETS = frozenset({"crush", "claude-code"})
+
+# DESIGN.md 5, Output limit; re-injects; no progress.
+LEAST_OUTPUT = 256
+RAISED_SHARE, RAISED_TOKENS = 0.25, 50_000
+GROWTH_SHARE = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers the core works with, named as the settings that make them.
+
+    Defaults, units and the meaning of 0 are those of `config.Settings` (a test compares them).
+    """
+
+    window_tokens: int = 0
+    compaction: str = "crush"
+    reserve_tokens: int = 0
+    summary_tokens: int = 3_000
+    tail_tokens: int = 12_000
+    instructions_tokens: int = 10_000
+    cells_tokens: int = 10_000
+    inventory_tokens: int = 2_000
+    results_tokens: int = 2_000
+    recent_cells: int = 5
+    least_gain: float = 0.10
+    breaker_failures: int = 3
+    compaction_retries: int = 3
+    max_result_chars: Mapping[str, int] = field(default_factory=dict)
+    max_chars: int = 50_000
+    chars_per_window_token: float = 0.25
+    preview_chars: int = 2_000
+    small_preview_chars: int = 300
+    message_chars: int = 200_000
+    output_tokens: int = 8_000
+    output_tokens_thinking: int = 32_000
+    output_tokens_raised: int = 64_000
+    continuations: int = 3
+    pauses: int = 5
+    steps_per_turn: int = 0
+
+    @classmethod
+    def of(cls, settings: object) -> Limits:
+        """Return the limits that `settings` (anything with attributes of these names) makes."""
+        return cls(**{spec.name: getattr(settings, spec.name) for spec in dataclasses.fields(cls)})
+
+
+def window_of(limits: Limits, facts: ModelFacts) -> int | None:
+    """Return the context window, None if not known.
+
+    A window that is set counts, but never above one that the provider itself has told.
+    """
+    told, wanted = facts.window_tokens, limits.window_tokens
+    if wanted <= 0:
+        return told
+    if told is not None and facts.window_source in ("api", "server", "error"):
+        return min(wanted, told)
+    return wanted
+
+
+def reserve_tokens(limits: Limits, facts: ModelFacts) -> int | None:
+    """Return what is kept free for the answer, None if the window is not known.
+
+    The setting, at most half of the window; else by the preset (DESIGN.md 5): `claude-code` the
+    longest answer (at most 20,000; 20,000 if unknown) + 13,000, at most 20 % of the window; every
+    other one 20,000 above a window of 200,000, else 20 %.
+    """
+    window = window_of(limits, facts)
+    if window is None:
+        return None
+    if limits.reserve_tokens > 0:
+        return min(limits.reserve_tokens, window * MOST_RESERVE_PERCENT // 100)
+    fifth = window * RESERVE_PERCENT // 100
+    if limits.compaction == "claude-code":
+        most = facts.max_output_tokens or CLAUDE_CODE_OUTPUT
+        return min(min(most, CLAUDE_CODE_OUTPUT) + CLAUDE_CODE_BUFFER, fifth)
+    return CRUSH_RESERVE if window > CRUSH_LARGE_WINDOW else fifth
+
+
+def should_compact(used: Used, limits: Limits, facts: ModelFacts) -> bool:
+    """Say whether the reserve is reached: `window - used <= reserve`, on the cautious figure.
+
+    Never by itself with `manual` and `off`, or with an unknown window.
+    """
+    window, reserve = window_of(limits, facts), reserve_tokens(limits, facts)
+    if window is None or reserve is None or limits.compaction not in PROACTIVE_PRESETS:
+        return False
+    return window - used.cautious <= reserve
+
+
+def output_limit(
+    wanted: int, used: Used, limits: Limits, facts: ModelFacts, *, keep_tokens: int = 0
+) -> int:
+    """Return a request's `max_tokens`: what is wanted, if the window and the model allow it.
+
+    At least 256. `keep_tokens` stay free behind the answer (for a compaction request, say).
+    """
+    most = wanted if facts.max_output_tokens is None else min(wanted, facts.max_output_tokens)
+    window = window_of(limits, facts)
+    if window is not None:
+        most = min(most, window - used.cautious - keep_tokens)
+    return max(LEAST_OUTPUT, most)
+
+
+def share(setting: int, default: int, window: int | None, fraction: float = 0.05) -> int:
+    """Return a budget: the default at most `fraction` of the window.
+
+    One that was set to something else may take 50,000, at most 25 % of the window.
+    """
+    if setting != default:
+        setting, fraction = min(setting, RAISED_TOKENS), RAISED_SHARE
+    return setting if window is None else min(setting, math.floor(window * fraction))
+
+
+def summary_budget(limits: Limits, window: int | None) -> int:
+    """Return the longest summary."""
+    return share(limits.summary_tokens, 3_000, window)
+
+
+def is_stuck(transcript: Transcript, used: Used, limits: Limits, facts: ModelFacts) -> bool:
+    """Say whether another compaction would bring nothing (DESIGN.md 5, no progress).
+
+    So it is after one that freed less than `least_gain` of what was used, until what a compaction
+    would drop has grown by 10 % of the window since. A user who asks is not held back: that is the
+    caller's to decide.
+    """
+    if not transcript.compactions:
+        return False
+    last = transcript.compactions[-1]
+    if last.tokens_before - last.tokens_after >= limits.least_gain * last.tokens_before:
+        return False
+    window = window_of(limits, facts)
+    grown = used.total - _tokens_right_after(last, transcript)
+    return window is None or grown < GROWTH_SHARE * window
+
+
+def _tokens_right_after(compaction: CompactionEntry, transcript: Transcript) -> int:
+    """Return what was left after `compaction`: the estimate, or the first figure if that is more.
+
+    An estimate that was too low must not pass for growth.
+    """
+    first = 0
+    for entry in reversed(transcript.entries):
+        if entry is compaction or isinstance(entry, CompactionEntry):
+            break
+        if isinstance(entry, MessageEntry) and entry.usage is not None:
+            first = entry.usage.input_tokens or first
+    return max(first, compaction.tokens_after)
