@@ -7,8 +7,8 @@ answers from a script:
         ...  # ANTHROPIC_BASE_URL=server.url
         assert not server.refused and not server.unused
 
-Answers are texts, `Call`s, `reply(...)`s and faults (`status(429, retry_after=7)`, `truncate()`, …),
-or functions of the request's JSON. `Hold("name")` inside a reply stops the stream until
+Answers are texts, `Call`s, `reply(...)`s and faults (`status(429, retry_after=7)`, `truncate()`
+and more), or functions of the request's JSON. `Hold("name")` inside a reply stops the stream until
 `server.release("name")`; `server.wait_held("name")` waits until it stands there, so no test sleeps.
 `checks` holds what many tests assert of the requests. `python -m tests.fake_anthropic` serves by
 hand.

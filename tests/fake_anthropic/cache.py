@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from .errors import invalid
@@ -43,7 +44,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one request reads and writes, in tokens; `hit` is the position read up to, -1 if none."""
+    """What one request reads and writes, in tokens; `hit` is the last position read, -1 if none."""
 
     hit: int
     markers: tuple[int, ...]
@@ -177,7 +178,7 @@ def check_markers(body: Mapping[str, Any], row: Sequence[Position]) -> None:
             f"A maximum of {MAX_MARKERS} blocks with cache_control may be provided. Found {count}.",
         )
     marked = [position for position in row if position.ttl is not None]
-    for before, after in zip(marked, marked[1:], strict=False):
+    for before, after in pairwise(marked):
         if before.ttl == "5m" and after.ttl == "1h":
             raise invalid(
                 f"{after.path}.cache_control.ttl",

@@ -18,7 +18,8 @@ class FakeModel:
     is left out unless `display` is `summarized`. `cache_floor`: tokens; a shorter prefix is not
     cached. `many_images`: images in one request. `image_edge_px`, `image_tokens`: a larger image
     is scaled down to these. `forced_tools`: takes `tool_choice` any and tool.
-    `system_messages`: takes `role: "system"` in messages. `prefill`: takes a last assistant message.
+    `system_messages`: takes `role: "system"` in messages. `prefill`: takes a last assistant
+    message.
     """
 
     window: int = 200_000
