@@ -13,7 +13,6 @@ from typing import Protocol
 from .config import Settings
 from .core.blocks import Image, Json, Text, ToolResult, text_of, tool_results
 from .core.compactor import Attempt, run_compaction
-from .core.context import build_context
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.events import (
     CompactionFailed,
@@ -262,13 +261,11 @@ class Session:
 
     def context(self) -> dict[str, object]:
         """Return what fills the window: the JSON of `/context` (DESIGN.md 2), tokens throughout."""
-        return build_context(self._engine)
+        return self._engine.context(self.total_usage(), self.total_cost_usd())
 
     def cost(self) -> dict[str, object]:
         """Return tokens by kind, money (None if a price is not known) and each compaction's cost."""
-        usage = Usage()
-        for spent in self._engine.spent.values():
-            usage = usage + spent
+        usage = self.total_usage()
         whole = usage.input_tokens
         return {
             "model": self.model_name,
@@ -291,6 +288,10 @@ class Session:
                 for entry in self.transcript.compactions
             ],
         }
+
+    def total_usage(self) -> Usage:
+        """Return the tokens of the whole session, compactions and discarded replies included."""
+        return sum(self._engine.spent.values(), Usage())
 
     def total_cost_usd(self) -> float | None:
         """Return what the session has cost; None if a model's price is not known."""

@@ -112,6 +112,16 @@ def tool_results(message: Message) -> tuple[ToolResult, ...]:
     return tuple(block for block in message.content if isinstance(block, ToolResult))
 
 
+def images_of(message: Message) -> tuple[Image, ...]:
+    """Return the message's images, those inside results included, in order."""
+    return tuple(
+        inner
+        for block in message.content
+        for inner in (block.content if isinstance(block, ToolResult) else (block,))
+        if isinstance(inner, Image)
+    )
+
+
 def text_of(content: Iterable[Block]) -> str:
     """Return the text blocks, joined by blank lines."""
     return "\n\n".join(block.text for block in content if isinstance(block, Text))

@@ -11,6 +11,7 @@ so does the tail; on models that bind thinking to its prefix, both without their
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from .transcript import Reinjected
 Estimate = Callable[[Message], int]
 CountText = Callable[[str], int]
 
+INSTRUCTION_OPEN = "[Compaction]"
 SUMMARY_OPEN = "<summary>"
 SUMMARY_CLOSE = "</summary>"
 IMAGE_PLACEHOLDER = "[Image left out to make room]"
@@ -57,7 +59,13 @@ def find_tail(view: Sequence[Message], sent: int, budget_tokens: int, estimate: 
 def build_instruction(template: str, budget_tokens: int, focus: str) -> Message:
     """Return the user message that asks for the summary; `focus` shapes it."""
     wish = f"\nThe user asked that the summary keeps above all: {focus}\n" if focus else ""
-    return user(Text(template.format(budget=f"{budget_tokens:,}", focus=wish).strip()))
+    text = template.format(budget=f"{budget_tokens:,}", focus=wish).strip()
+    return user(Text(f"{INSTRUCTION_OPEN} {text}"))
+
+
+def is_instruction(message: Message) -> bool:
+    """Say whether `message` asks for a summary: how scripted models tell it from a prompt."""
+    return message.role == "user" and text_of(message.content).startswith(INSTRUCTION_OPEN)
 
 
 def shrink(messages: Sequence[Message], attempt: int) -> tuple[Message, ...]:
@@ -235,20 +243,11 @@ def choose_sources(
             lines.append(f"## {source.label}\nToo long to repeat: `read_cell` gives it.")
             items.append(Reinjected("cell", source.id, 0))
             continue
-        fence = "`" * max(3, _longest_run(source.text, "`") + 1)
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", source.text)), 3)
         lines.append(f"## {source.label}\n{fence}python\n{source.text}\n{fence}")
         items.append(Reinjected("cell", source.id, tokens))
         spent += tokens
     return Section("\n\n".join(lines), tuple(items))
-
-
-def _longest_run(text: str, char: str) -> int:
-    """Return the length of the longest run of `char` in `text`."""
-    longest = run = 0
-    for each in text:
-        run = run + 1 if each == char else 0
-        longest = max(longest, run)
-    return longest
 
 
 def build_summary_message(

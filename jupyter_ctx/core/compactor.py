@@ -20,6 +20,10 @@ from .usage import Usage
 from .window import share, summary_budget, window_of
 
 
+LEAST_DROPPED = 10
+"""Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
+
+
 @dataclass(slots=True)
 class Attempt:
     """One compaction under way, and how it came out."""
@@ -39,7 +43,7 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     started = engine.ports.clock.monotonic()
     yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
     try:
-        plan = _plan(engine)
+        plan = _plan(engine, attempt.trigger)
         summary = ""
         request = _request(engine, plan, attempt.focus)
         for retry in range(engine.limits.compaction_retries + 1):
@@ -78,11 +82,12 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
 def _failed(
     engine: Engine, attempt: Attempt, error: CompactionError | ModelError
 ) -> CompactionFailed:
-    """Record a failure and return its event."""
-    entry = CompactionFailedEntry(
-        engine.ports.clock.now(), attempt.turn, attempt.trigger, str(error), attempt.usage
-    )
-    engine.record(entry)
+    """Record a failure and return its event; a wish that cost nothing is no failure."""
+    if attempt.usage is not None or attempt.trigger != "manual" or isinstance(error, ModelError):
+        at = engine.ports.clock.now()
+        engine.record(
+            CompactionFailedEntry(at, attempt.turn, attempt.trigger, str(error), attempt.usage)
+        )
     failures = engine.transcript.failures_in_a_row
     return CompactionFailed(attempt.turn, str(error), failures, engine.is_paused)
 
@@ -97,7 +102,7 @@ class _Plan:
     used_tokens: int
 
 
-def _plan(engine: Engine) -> _Plan:
+def _plan(engine: Engine, trigger: Trigger) -> _Plan:
     view, limits = engine.transcript.view, engine.limits
     window = window_of(limits, engine.facts)
     sent = pure.find_last_sent(view)
@@ -106,6 +111,16 @@ def _plan(engine: Engine) -> _Plan:
     tail_tokens = share(limits.tail_tokens, 12_000, window, 0.06)
     cut = pure.find_tail(view, sent, tail_tokens, engine.meter.estimate_message)
     summary_tokens = summary_budget(limits, window)
+    estimate = engine.meter.estimate_message
+    dropped = sum(estimate(message) for message in view[:cut])
+    if dropped < summary_tokens // LEAST_DROPPED and trigger != "manual":
+        cut = sent  # room is needed now: better no tail than no compaction
+        dropped = sum(estimate(message) for message in view[:cut])
+    if dropped < summary_tokens // LEAST_DROPPED:
+        raise CompactionError(
+            f"There is nothing to compact: only {dropped:,} tokens lie before the newest steps, "
+            "which stay as they are."
+        )
     return _Plan(sent, cut, summary_tokens, engine.used.total)
 
 

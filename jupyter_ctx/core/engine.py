@@ -12,8 +12,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
-from .blocks import Block, Json, Message, Text, Thinking, ToolUse
+from .blocks import Block, Json, Message, Text, Thinking, ToolUse, images_of
 from .cache import place_breakpoints
+from .context import SessionFacts, build_context, describe_largest_parts, find_steps_left
 from .events import (
     CtxEvent,
     NoteAdded,
@@ -23,6 +24,7 @@ from .events import (
     TextFinished,
     ThinkingDelta,
 )
+from .offload import Room
 from .ports import (
     BlockDone,
     CacheTtl,
@@ -54,6 +56,10 @@ from .transcript import (
 )
 from .usage import Usage
 from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
+
+
+MOST_IMAGE_CHARS = 24_000_000
+"""Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +301,40 @@ class Engine:
 
     def largest_parts(self) -> str:
         """Return the three largest parts of the window in words, for a message."""
-        parts = sorted(self.meter.parts(self.transcript).items(), key=lambda item: -item[1])
-        return ", ".join(f"{name} {tokens:,} tokens" for name, tokens in parts[:3] if tokens)
+        return describe_largest_parts(self.meter.parts(self.transcript))
+
+    def context(self, spent: Usage, cost_usd: float | None) -> dict[str, object]:
+        """Return the JSON of `/context`; what is still arriving counts as conversation."""
+        arriving = self.streaming_chars // 4
+        parts = dict(self.meter.parts(self.transcript))
+        parts["conversation"] += arriving
+        used = self.used
+        facts = SessionFacts(
+            model=self.ports.model.name,
+            window_tokens=self.window,
+            window_source=self.facts.window_source,
+            reserve_tokens=self.reserve,
+            mode=self.limits.compaction,
+            usage=spent,
+            cost_usd=cost_usd,
+            compactions=len(self.transcript.compactions),
+        )
+        steps_left = find_steps_left(self.transcript, used, self.window, self.reserve)
+        return build_context(
+            facts, Used(used.measured, used.estimated + arriving), parts, steps_left
+        )
+
+    def room(self) -> Room:
+        """Return what a new message may take of the window, images counted."""
+        images = [image for message in self.transcript.view for image in images_of(message)]
+        return Room.of(
+            self.facts,
+            self.limits,
+            self.used.cautious,
+            self.meter,
+            images_left=max(0, self.facts.max_images - len(images)),
+            image_chars_left=max(0, MOST_IMAGE_CHARS - sum(len(i.data) for i in images)),
+        )
 
     def cost_usd(self, usage: Usage) -> float | None:
         """Return what `usage` costs with this model, None if its price is not known."""

@@ -29,7 +29,7 @@ from .events import (
     TurnFinished,
     TurnStarted,
 )
-from .offload import Decision, NewResult, Room, finish, ingest, ingest_prompt
+from .offload import Decision, NewResult, finish, ingest, ingest_prompt
 from .ports import Denied, SpooledText, ToolOutput, ToolSpec
 from .recovery import (
     Compact,
@@ -98,6 +98,7 @@ class Turn:
     reply: Reply | None = None
     shown_since_gauge: int = 0
     is_recorded: bool = False
+    is_left_out: bool = False
 
     async def run(self) -> AsyncGenerator[CtxEvent, None]:
         """Run the turn to its end.
@@ -150,7 +151,7 @@ class Turn:
         if orphans := orphan_results(engine.transcript.view):
             self._record_user("repair", orphans)
         text = engine.ports.redactor.text(self.prompt.text)
-        fitted = ingest_prompt(text, self.number, self._room())
+        fitted = ingest_prompt(text, self.number, self.engine.room())
         if fitted.stored is not None:
             try:
                 engine.ports.store.save_text(f"prompt-{self.number}", fitted.stored)
@@ -171,10 +172,6 @@ class Turn:
                 cell_id=self.prompt.cell_id if kind == "prompt" else None,
             )
         )
-
-    def _room(self) -> Room:
-        engine = self.engine
-        return Room.of(engine.facts, engine.limits, engine.used.total, engine.meter)
 
     # Steps --------------------------------------------------------------------------------------
 
@@ -359,6 +356,7 @@ class Turn:
         if count:
             at = self.engine.ports.clock.now()
             self.engine.record(ExcludeEntry(at, count, reason))
+            self.is_left_out = True
 
     # Tools --------------------------------------------------------------------------------------
 
@@ -452,7 +450,7 @@ class Turn:
                     new.append(NewResult(use.id, use.name, spec, _not_run()))
         events: list[CtxEvent] = []
         content: list[Block] = []
-        for decision in ingest(new, engine.transcript.fates, self._room()):
+        for decision in ingest(new, engine.transcript.fates, self.engine.room()):
             result, event = self._settle(decision)
             content.append(result)
             if event is not None:
@@ -511,6 +509,8 @@ class Turn:
         count = engine.transcript.messages_since_prompt(self.number)
         if outcome == "failed" and count == 1:
             self._exclude_turn(error or "The turn failed before it was answered.")
+            return
+        if self.is_left_out:
             return
         results = orphan_results(engine.transcript.view)
         note = STOPPED_TEXT if outcome == "stopped" else f"[The turn failed: {error}]"

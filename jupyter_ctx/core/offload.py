@@ -163,7 +163,8 @@ class Decision:
     @property
     def keep_outputs(self) -> bool:
         """The result has more than its text, so the store should have it in any case."""
-        return bool(self.result.output.outputs)
+        bundles = (output.get("data") for output in self.result.output.outputs)
+        return any(set(data) - {"text/plain"} for data in bundles if isinstance(data, Mapping))
 
 
 def cap_chars(room: Room, spec: ToolSpec, calls: int = 1) -> int:

@@ -44,7 +44,7 @@ def make_model(
     if name == DEMO_MODEL:
         from .demo import DemoModel
 
-        return DemoModel(settings)
+        return DemoModel()
     if name.startswith(LATER_PREFIXES):
         raise ConfigError(
             f"Model {name!r} is not available yet in this version: use a claude-… model or demo.",

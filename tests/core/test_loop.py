@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from jupyter_ctx.core.blocks import Text, message_to_wire, text_of, tool_results, tool_uses
+from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.events import (
     CompactionFinished,
     NoteAdded,
@@ -404,7 +405,7 @@ def again_in_thread(function):
 # Compaction -------------------------------------------------------------------------------------
 
 
-def chatty(n, chars=1_200):
+def chatty(n, chars=1_900):
     """n steps, each printing `chars` letters."""
     return [reply(call("run_code", code=f"print('{i}' * {chars})")) for i in range(n)]
 
@@ -433,8 +434,7 @@ def answer_or_summary(script, summary):
     """Answer a compaction request with `summary`, everything else with the next of `script`."""
 
     def answer(request):
-        asked = text_of(request.messages[-1].content)
-        return summary if "will be replaced by a summary" in asked else next(script)
+        return summary if is_instruction(request.messages[-1]) else next(script)
 
     return answer
 
@@ -442,11 +442,11 @@ def answer_or_summary(script, summary):
 def test_the_compaction_request_extends_a_request_already_sent():
     """Same system, tools and messages as last sent, the same breakpoints, and one message more."""
     model = ScriptedModel(facts=small())
-    script = iter([*chatty(8), reply("Done.")])
+    script = iter([*chatty(24), reply("Done.")])
     model.answers = [answer_or_summary(script, reply("Summary."))] * 20
     run(make_session(model))
     for i, request in enumerate(model.requests):
-        if "will be replaced by a summary" in text_of(request.messages[-1].content):
+        if is_instruction(request.messages[-1]):
             last = model.requests[i - 1]
             assert request.messages[:-1] == last.messages
             assert request.breakpoints == last.breakpoints
@@ -461,11 +461,11 @@ def test_the_tail_keeps_its_thinking_only_where_it_is_not_bound():
     for binds in (True, False):
         model = ScriptedModel(facts=small(16_000, binds_thinking=binds))
         steps = [
-            reply(thinking(f"thought {i}"), call("run_code", code=f"print('{i}' * 900)"))
-            for i in range(24)
+            reply(thinking(f"thought {i}"), call("run_code", code=f"print('{i}' * 1_900)"))
+            for i in range(40)
         ]
         script = iter([*steps, reply("Done.")])
-        model.answers = [answer_or_summary(script, reply("Summary."))] * 40
+        model.answers = [answer_or_summary(script, reply("Summary."))] * 60
         session = make_session(model)
         events = run(session)
         entry = session.find_compaction(1)
@@ -483,16 +483,15 @@ def test_a_failed_compaction_leaves_the_log_and_the_third_pauses_it():
     """No text, a wrong stop, an error: the log is unchanged; after three, no fourth try."""
     bad = [reply(stop_reason="end_turn"), reply("x", stop_reason="max_tokens")] * 9
     summaries = iter(bad)
-    steps = iter([*chatty(6), reply("Done.")])
+    steps = iter([*chatty(20), reply("Done.")])
 
     def answer(request):
-        asked = text_of(request.messages[-1].content)
-        return next(summaries if "will be replaced" in asked else steps)
+        return next(summaries if is_instruction(request.messages[-1]) else steps)
 
     model = ScriptedModel(*[answer] * 30, facts=small())
     session = make_session(model)
     events = run(session)
-    asked = [r for r in model.requests if "will be replaced" in text_of(r.messages[-1].content)]
+    asked = [r for r in model.requests if is_instruction(r.messages[-1])]
 
     assert len(asked) == 3
     assert not of(events, CompactionFinished)
@@ -503,7 +502,7 @@ def test_a_failed_compaction_leaves_the_log_and_the_third_pauses_it():
 def test_manual_compaction_with_a_focus():
     """`/compact FOCUS` shapes the summary; the focus is no part of the conversation after."""
     model = ScriptedModel(reply("A" * 4_000), reply("B" * 4_000), reply("Short summary."))
-    session = make_session(model)
+    session = make_session(model, tail_tokens=0)
     run(session, "one")
     run(session, "two")
     entry = session.compact("only the schema")
@@ -519,8 +518,8 @@ def test_manual_compaction_with_a_focus():
 def test_too_long_compacts_once_and_retries_once():
     """A prompt the provider finds too long is compacted once; the retry goes through."""
     model = ScriptedModel(
-        reply("A" * 4_000),
-        reply("B" * 4_000),
+        reply("A" * 40_000),
+        reply("B" * 40_000),
         PromptTooLongError(actual_tokens=210_000, limit_tokens=200_000),
         reply("Short summary."),
         reply("Done."),
@@ -538,9 +537,10 @@ def test_too_long_compacts_once_and_retries_once():
 def test_too_long_twice_is_told():
     """A second failure is shown, not retried without end."""
     too_long = PromptTooLongError("prompt is too long", actual_tokens=9, limit_tokens=8)
-    model = ScriptedModel(reply("A" * 4_000), too_long, reply("Short."), too_long)
+    model = ScriptedModel(reply("A" * 40_000), reply("B"), too_long, reply("Short."), too_long)
     session = make_session(model)
     run(session, "one")
+    run(session, "one more")
     events = run(session, "two")
 
     assert events[-1].outcome == "failed"

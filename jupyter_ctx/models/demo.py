@@ -1,0 +1,353 @@
+"""The built-in demo model: scripted, offline, free; so that every part can be seen without a key.
+
+It is no language model. It picks a script by words of the prompt, really calls the tools, and
+writes its answer from what they returned. Its window is small, so that a few turns fill it and the
+conversation is compacted. Usage is counted as a provider with a prompt cache would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from ..core.blocks import (
+    Block,
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+    message_to_wire,
+    text_of,
+    tool_results,
+    tool_uses,
+)
+from ..core.compaction import is_instruction
+from ..core.ports import BlockDone, Delta, ModelFacts, ReplyDone, Request, TextPart, ToolPart
+from ..core.usage import Prices, Usage
+
+NAME = "demo"
+LABEL = "Demo model: answers are scripted, offline and free"
+WINDOW_TOKENS = 8_000
+CHUNK_CHARS = 14
+PACE_S = 0.006
+"""Pause between two pieces of text, so that streaming can be seen."""
+
+FREE = Prices(0.0, 0.0, 0.0, 0.0, 0.0, "the demo model is free")
+
+LIST_NAMES = """\
+def _demo_names(space=dict(globals())):
+    hidden = {"In", "Out", "exit", "quit", "open", "get_ipython"}
+    for name, value in sorted(space.items()):
+        if not name.startswith("_") and name not in hidden and type(value).__name__ != "module":
+            print(name, type(value).__name__)
+_demo_names()
+del _demo_names"""
+
+LAST_ERROR = """\
+import sys as _sys
+_error = getattr(_sys, "last_value", None)
+print(f"{type(_error).__name__}: {_error}" if _error is not None else "no error so far")
+del _error, _sys"""
+
+LARGE_LOG = """\
+for _step in range(20_000):
+    print(f"step {_step:>5}  loss {2.5 * 0.9997 ** _step + 0.1:.4f}")
+del _step"""
+
+PLOT = """\
+import matplotlib.pyplot as _plt
+_figure, _axes = _plt.subplots(figsize=(5, 3))
+_axes.plot([2.5 * 0.9 ** n + 0.1 for n in range(40)])
+_axes.set(title="A falling curve", xlabel="step", ylabel="loss")
+_plt.show()
+del _figure, _axes, _plt"""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call of this turn and what it returned."""
+
+    use: ToolUse
+    text: str
+    failed: bool
+
+
+class DemoModel:
+    """Implements `core.ports.Model` without a network."""
+
+    def __init__(self) -> None:
+        self._ids = itertools.count(1)
+        self._cached = ""
+
+    @property
+    def name(self) -> str:
+        """Always `demo`."""
+        return NAME
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Yield the scripted answer to the request, text in small pieces."""
+        blocks = self._answer(request)
+        for block in blocks:
+            match block:
+                case Text(text=text):
+                    for start in range(0, len(text), CHUNK_CHARS):
+                        yield TextPart(text[start : start + CHUNK_CHARS])
+                        await asyncio.sleep(PACE_S)
+                case ToolUse(id=id_, name=name):
+                    yield ToolPart(id_, name)
+                case _:
+                    pass
+            yield BlockDone(block)
+        calls = any(isinstance(block, ToolUse) for block in blocks)
+        yield ReplyDone("tool_use" if calls else "end_turn", self._usage(request, blocks))
+
+    async def load_facts(self) -> ModelFacts:
+        """Return the demo's own facts; its window is small on purpose."""
+        return demo_facts()
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """Return the request's tokens as its usage will tell them."""
+        return _tokens(_wire(request))
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def _answer(self, request: Request) -> tuple[Block, ...]:
+        if _is_compaction(request):
+            return (Text(summarise(request.messages[:-1])),)
+        prompt, done = read_turn(request.messages)
+        return tuple(
+            ToolUse(f"demo_{next(self._ids)}", step.name, step.input)
+            if isinstance(step, Step)
+            else Text(step)
+            for step in script(prompt, done)
+        )
+
+    def _usage(self, request: Request, blocks: Sequence[Block]) -> Usage:
+        """Return usage with what the request shares with the one before it as a cache read."""
+        sent = _wire(request)
+        shared = _common_prefix(self._cached, sent) if request.breakpoints else 0
+        if not _is_compaction(request):
+            self._cached = sent
+        read = _tokens(sent[:shared])
+        rest = max(1, _tokens(sent) - read)
+        output = _tokens(json.dumps(message_to_wire(Message("assistant", tuple(blocks)))))
+        if not request.breakpoints:
+            return Usage(rest, 0, 0, output)
+        return Usage(1, read, rest - 1, output)
+
+
+def demo_facts() -> ModelFacts:
+    """Return what is known of the demo model."""
+    return ModelFacts(
+        NAME, WINDOW_TOKENS, "table", 2_000, prices=FREE, factor_prior=1.0, label=LABEL
+    )
+
+
+def _wire(request: Request) -> str:
+    parts = [request.system, *(json.dumps(dict(tool)) for tool in request.tools)]
+    parts += [json.dumps(message_to_wire(message)) for message in request.messages]
+    return "\n".join(parts)
+
+
+def _tokens(text: str) -> int:
+    return (len(text) + 3) // 4
+
+
+def _common_prefix(left: str, right: str) -> int:
+    shorter = min(len(left), len(right))
+    if left[:shorter] == right[:shorter]:
+        return shorter
+    low, high = 0, shorter
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if left[:middle] == right[:middle] else (low, middle - 1)
+    return low
+
+
+def _is_compaction(request: Request) -> bool:
+    return bool(request.messages) and is_instruction(request.messages[-1])
+
+
+# Reading the conversation -----------------------------------------------------------------------
+
+
+def read_turn(messages: Sequence[Message]) -> tuple[str, list[Done]]:
+    """Return the newest prompt and the calls made since, with their results."""
+    begin, prompt = 0, ""
+    for index, message in enumerate(messages):
+        words = _words(message)
+        if message.role == "user" and words:
+            begin, prompt = index, words
+    done: list[Done] = []
+    for message, following in itertools.pairwise(messages[begin:]):
+        results = {result.tool_use_id: result for result in tool_results(following)}
+        done += [
+            Done(use, _plain(results[use.id]), results[use.id].is_error)
+            for use in tool_uses(message)
+            if use.id in results
+        ]
+    return prompt, done
+
+
+def _words(message: Message) -> str:
+    """Return what the user typed: for a summary message, the last words it quotes."""
+    typed = [b for b in message.content if isinstance(b, Text) and b.part == "conversation"]
+    if typed:
+        return text_of(typed)
+    quoted = [
+        block.text
+        for block in message.content
+        if isinstance(block, Text) and block.part == "reinjected" and "## Turn " in block.text
+    ]
+    return re.split(r"## Turn \d+\n", quoted[0])[-1].strip() if quoted else ""
+
+
+def _plain(result: ToolResult) -> str:
+    return text_of(block for block in result.content if isinstance(block, Text))
+
+
+def summarise(messages: Sequence[Message]) -> str:
+    """Return a summary made of the user's words and the first lines of the results."""
+    prompts: list[str] = []
+    findings: list[str] = []
+    for message in messages:
+        if message.role == "user" and (words := _words(message)):
+            prompts.append(words.splitlines()[0][:100])
+        findings += [
+            line for result in tool_results(message) if (line := _first_line(_plain(result)))
+        ]
+    asked = "\n".join(f"- {words}" for words in prompts[-6:]) or "- nothing yet"
+    seen = "\n".join(f"- {line}" for line in findings[-10:]) or "- nothing yet"
+    return f"## Task\nThe user asked, oldest first:\n{asked}\n\n## Findings\n{seen}"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:120] for line in text.splitlines() if line.strip()), "")
+
+
+# The scripts ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call to make."""
+
+    name: str
+    input: dict[str, object]
+
+
+Steps = list["Step | str"]
+
+
+def script(prompt: str, done: Sequence[Done]) -> Steps:
+    """Return the next step of the script that fits the prompt: texts and calls, in order."""
+    denied = next((each for each in done if each.text.startswith("Denied")), None)
+    if denied is not None:
+        return [f"I did not run it. {denied.text.strip()}"]
+    words = prompt.lower()
+    if code := re.search(r"`([^`]+)`", prompt):
+        return _run(code.group(1), done)
+    if re.search(r"\b(large|big|long|log|output)\b", words):
+        return _large(done)
+    if re.search(r"\b(plot|figure|chart|draw)\b", words):
+        return _plot(done)
+    if re.search(r"\b(error|fail\w*|wrong|fix|why)\b", words):
+        return _error(done)
+    return _tour(done)
+
+
+def _run(code: str, done: Sequence[Done]) -> Steps:
+    if not done:
+        return [f"I run `{code}`.", Step("run_code", {"code": code})]
+    verb = "It failed" if done[-1].failed else "It returned"
+    return [f"{verb}:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
+
+
+def _large(done: Sequence[Done]) -> Steps:
+    if not done:
+        return [
+            "I print a training log of 20,000 lines; that is far more than fits.",
+            Step("run_code", {"code": LARGE_LOG}),
+        ]
+    if len(done) == 1:
+        read = {"tool_use_id": done[0].use.id, "start_line": 10_000, "end_line": 10_002}
+        return [
+            "The whole log is stored and I have its head and tail. I read three lines of it.",
+            Step("read_result", read),
+        ]
+    last = re.findall(r"step\s+19999\s+loss ([\d.]+)", done[0].text)
+    middle = re.findall(r"step\s+9999\s+loss ([\d.]+)", done[1].text)
+    return [
+        "The loss falls"
+        + (f" to **{middle[0]}** half-way" if middle else "")
+        + (f" and ends at **{last[0]}**" if last else "")
+        + ". The other 19,990 lines are in the store, outside the window."
+    ]
+
+
+def _plot(done: Sequence[Done]) -> Steps:
+    if not done:
+        return ["I draw a small figure.", Step("run_code", {"code": PLOT})]
+    if done[-1].failed:
+        return [f"That did not work: {_last_line(done[-1].text)}"]
+    return ["The figure is above. It is scaled once, and I see it too."]
+
+
+def _error(done: Sequence[Done]) -> Steps:
+    if not done:
+        return [
+            "I look at the last error and at the cells.",
+            Step("run_code", {"code": LAST_ERROR}),
+            Step("list_cells", {}),
+        ]
+    error = _first_line(done[0].text)
+    if error.startswith("no error"):
+        return ["No cell has failed so far."]
+    failed = re.findall(r"(\S+)[^\n]*failed", done[1].text) if len(done) > 1 else []
+    if len(done) == 2 and failed:
+        return [Step("read_cell", {"cell_id": failed[-1].strip("`:,"), "outputs": False})]
+    answer = f"The last error is **{error}**"
+    if len(done) > 2 and not done[2].failed:
+        answer += f", raised by this cell:\n\n```text\n{_head(done[2].text, 10)}\n```"
+    return [answer]
+
+
+def _tour(done: Sequence[Done]) -> Steps:
+    if not done:
+        return [
+            "I look at the cells and the variables.",
+            Step("list_cells", {}),
+            Step("run_code", {"code": LIST_NAMES}),
+        ]
+    found = re.findall(r"^(\w+) (\w+)$", done[1].text, re.M) if len(done) > 1 else []
+    if not found:
+        return ["The kernel holds no variables yet. Run a cell that makes some, then ask again."]
+    names = [name for name, _ in sorted(found, key=_interest)][:3]
+    if len(done) == 2:
+        return [Step("inspect", {"names": names})]
+    kinds = ", ".join(f"`{name}` ({kind})" for name, kind in found[:8])
+    more = f" and {len(found) - 8} more" if len(found) > 8 else ""
+    return [
+        f"The kernel holds {len(found)} variables: {kinds}{more}.\n\n"
+        f"The most telling ones:\n\n```text\n{_head(done[2].text, 14)}\n```"
+    ]
+
+
+def _interest(found: tuple[str, str]) -> int:
+    """Order frames and arrays first, then containers, then the rest."""
+    order = {"DataFrame": 0, "ndarray": 1, "Series": 1, "dict": 2, "list": 2}
+    return order.get(found[1], 3)
+
+
+def _head(text: str, lines: int) -> str:
+    kept = text.replace("```", "'''").strip().splitlines()
+    return "\n".join(kept[:lines] + (["…"] if len(kept) > lines else []))
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
