@@ -6,7 +6,15 @@ turn. `ask`, `turn` and `compact` are the same for a caller's own thread, throug
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -78,19 +86,30 @@ class Runner(Protocol):
         ...
 
 
+class StoredResult(Protocol):
+    """A result as it is stored."""
+
+    @property
+    def outputs(self) -> Sequence[Json]:
+        """Its nbformat outputs."""
+        ...
+
+
 class SessionFile(Store, Protocol):
-    """Where one session lives, with what is read back from it."""
+    """Where one session lives, with what is read back from it. All of it raises StoreError."""
 
-    def read_text(self, name: str) -> object:
-        """Return a stored text (or its path) by name, None if there is none."""
+    def read_text(self, name: str) -> str:
+        """Return a stored text: of a `tool_use` id, `prompt-<turn>` or `turn-<n>`."""
         ...
 
-    def read_outputs(self, tool_use_id: str) -> tuple[Json, ...]:
-        """Return the stored nbformat outputs of a result, () if there are none."""
+    def read_result(self, tool_use_id: str) -> StoredResult:
+        """Return a stored result."""
         ...
 
-    def update_metadata(self, **fields: object) -> None:
-        """Keep what a list of sessions shows. Raises StoreError."""
+    def update_metadata(
+        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float
+    ) -> None:
+        """Keep what a list of sessions shows."""
         ...
 
 
@@ -446,13 +465,13 @@ class Session:
         return replace(facts, window_tokens=min(window, known) if known else window)
 
     def _save_metadata(self) -> None:
-        context = self.context()
+        usage = self.total_usage()
         try:
             self._ports.store.update_metadata(
                 title=_title(self.transcript),
                 model=self.model_name,
-                tokens=context["used_tokens"],
-                cost=context["cost_usd"],
+                tokens=(usage.input_tokens or 0) + (usage.output or 0),
+                cost=self.total_cost_usd(),
                 updated=self._ports.clock.now(),
             )
         except StoreError as error:
@@ -542,7 +561,7 @@ class _Busy:
 
 
 class _Results(Mapping[str, Result]):
-    """Tool results by id, read where they lie."""
+    """Tool results by id, read where they lie; an offloaded one that is gone raises StoreError."""
 
     def __init__(self, transcript: Transcript, store: SessionFile) -> None:
         self._transcript = transcript
@@ -552,25 +571,20 @@ class _Results(Mapping[str, Result]):
         fate = self._transcript.fates.get(tool_use_id)
         if fate is None:
             raise KeyError(tool_use_id)
-        outputs = self._store.read_outputs(tool_use_id)
         if fate.fate == "offload":
-            stored = self._store.read_text(tool_use_id)
-            if stored is not None:
-                text = stored if isinstance(stored, str) else _read(stored)
-                return Result(text, outputs, fate.path)
-        return Result(_shown(self._transcript, tool_use_id), outputs, fate.path)
+            outputs = tuple(self._store.read_result(tool_use_id).outputs)
+            return Result(self._store.read_text(tool_use_id), outputs, fate.path)
+        try:
+            outputs = tuple(self._store.read_result(tool_use_id).outputs)
+        except StoreError:
+            outputs = ()  # a result that is all text has no file
+        return Result(_shown(self._transcript, tool_use_id), outputs, None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._transcript.fates)
 
     def __len__(self) -> int:
         return len(self._transcript.fates)
-
-
-def _read(path: object) -> str:
-    """Return the text of a stored file."""
-    with open(str(path), encoding="utf-8", errors="replace", newline="") as file:
-        return file.read()
 
 
 def _shown(transcript: Transcript, tool_use_id: str) -> str:
@@ -593,13 +607,13 @@ def _plain(result: ToolResult) -> str:
 
 
 def _title(transcript: Transcript) -> str:
-    """Return a title made of the first prompt: its first line, at most 60 characters."""
+    """Return a title made of the first prompt: its first line, at most 80 characters."""
     for message in transcript.prompts.values():
         words = text_of(
             b for b in message.content if isinstance(b, Text) and b.part == "conversation"
         ).strip()
         line = words.splitlines()[0] if words else ""
-        return line if len(line) <= 60 else line[:59].rstrip() + "…"
+        return line if len(line) <= 80 else line[:79] + "…"
     return ""
 
 

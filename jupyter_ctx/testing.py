@@ -292,6 +292,13 @@ class DenyAll:
 # The store and the clock ------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """A result in a MemoryStore."""
+
+    outputs: tuple[Json, ...]
+
+
 class MemoryStore:
     """A session in memory. `fails` True: every write raises StoreError, as a full disk does."""
 
@@ -325,18 +332,30 @@ class MemoryStore:
         self.texts[name] = text
         return f"tool-results/{name}.txt"
 
-    def read_text(self, name: str) -> str | None:
-        """Return a kept text."""
-        return self.texts.get(name)
+    def read_text(self, name: str) -> str:
+        """Return a kept text. Raises StoreError if there is none."""
+        if name not in self.texts:
+            raise StoreError(f"There is no stored text {name!r}.", path="memory")
+        return self.texts[name]
 
-    def read_outputs(self, tool_use_id: str) -> tuple[Json, ...]:
-        """Return a result's outputs."""
-        return self.outputs.get(tool_use_id, ())
+    def read_result(self, tool_use_id: str) -> KeptResult:
+        """Return a kept result. Raises StoreError if there is none."""
+        if tool_use_id not in self.outputs:
+            raise StoreError(f"There is no stored result {tool_use_id!r}.", path="memory")
+        return KeptResult(self.outputs[tool_use_id])
 
-    def update_metadata(self, **fields: object) -> None:
+    def update_metadata(
+        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float
+    ) -> None:
         """Keep metadata."""
         self._check()
-        self.metadata.update(fields)
+        self.metadata = {
+            "title": title,
+            "model": model,
+            "tokens": tokens,
+            "cost": cost,
+            "updated": updated,
+        }
 
 
 class FakeClock:
