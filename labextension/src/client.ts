@@ -13,9 +13,9 @@ type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IContro
  * The link to the extension in one kernel, for as long as the kernel connection lives.
  *
  * Two ways lead to a comm. The kernel opens one when the extension is loaded; the page opens one
- * when it comes to a kernel where the extension is loaded already (a reload, a second tab). Which
- * of the two it is, the kernel is asked for: opening a comm on a kernel without the extension would
- * leave an error line in that kernel's log, once for each notebook.
+ * when it comes to a kernel where the extension is loaded already (a reload, a second tab). The
+ * kernel is asked which it is: a comm opened on a kernel without the extension would leave an error
+ * line in that kernel's log, once for each notebook.
  *
  * Every call of the kernel connection here returns at once. Nothing may be awaited in a comm's
  * callback: the connection handles no further message until it is resolved.
@@ -56,25 +56,41 @@ export class KernelClient implements IDisposable {
     this._own = null;
   }
 
-  /** Ask the kernel whether the extension is loaded, and if so open a comm to it. */
+  /**
+   * Find out whether the extension is loaded, and open a comm of our own to it.
+   *
+   * While a cell runs, only the control channel is answered: until the kernel is free to take a new
+   * comm, the page listens to one that is there.
+   */
   private async _probe(): Promise<void> {
     const kernel = this._kernel;
+    const before = this._comm;
     try {
-      await kernel.info;
-      if (this._comm || !(await this._isLoaded())) {
+      const [first] = await this._findComms();
+      if (this._isDisposed || this._comm !== before) {
+        return; // the kernel spoke meanwhile
+      }
+      if (first === undefined) {
+        if (before) {
+          this._forget();
+        }
         return;
       }
-      await this._openOwn();
+      const now = before ?? this._listenTo(first);
+      await kernel.info;
+      if (!this._isDisposed && this._comm === now) {
+        await this._openOwn();
+      }
     } catch (error) {
-      // The kernel went away while it was asked: its next connection is probed again.
+      // A kernel that went away while it was asked is probed again on its next connection.
       if (!this._isDisposed && !kernel.isDisposed && kernel.connectionStatus === 'connected') {
         console.error('jupyter_ctx: the kernel could not be asked for its context', error);
       }
     }
   }
 
-  /** The control channel answers while a cell runs, as the shell channel would not. */
-  private async _isLoaded(): Promise<boolean> {
+  /** Return the ids of the extension's comms in the kernel, none if it is not loaded. */
+  private async _findComms(): Promise<string[]> {
     const request = KernelMessage.createMessage<KernelMessage.ICommInfoRequestMsg>({
       msgType: 'comm_info_request',
       channel: 'shell',
@@ -84,13 +100,18 @@ export class KernelClient implements IDisposable {
     });
     const onControl = { ...request, channel: 'control' } as unknown as CommInfoRequest;
     const reply: unknown = await this._kernel.sendControlMessage(onControl, true).done;
-    return hasComms((reply as KernelMessage.ICommInfoReplyMsg).content);
+    const { content } = reply as KernelMessage.ICommInfoReplyMsg;
+    return content.status === 'ok' ? Object.keys(content.comms) : [];
+  }
+
+  /** Hear what the kernel says on a comm that another page, or the kernel itself, has opened. */
+  private _listenTo(id: string): Kernel.IComm {
+    const comm = this._kernel.createComm(TARGET, id);
+    this._adopt(comm);
+    return comm;
   }
 
   private async _openOwn(): Promise<void> {
-    if (this._isDisposed || this._comm) {
-      return;
-    }
     const comm = this._kernel.createComm(TARGET);
     this._own = comm;
     this._adopt(comm);
@@ -145,8 +166,6 @@ export class KernelClient implements IDisposable {
     if (status === 'connected') {
       if (this._wasDown) {
         this._wasDown = false;
-        this._comm = null;
-        this._own = null;
         void this._probe();
       }
     } else {
@@ -169,7 +188,3 @@ const GONE: ReadonlySet<Kernel.Status> = new Set<Kernel.Status>([
   'terminating',
   'dead'
 ]);
-
-function hasComms(content: KernelMessage.ICommInfoReplyMsg['content']): boolean {
-  return content.status === 'ok' && Object.keys(content.comms).length > 0;
-}

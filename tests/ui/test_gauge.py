@@ -15,10 +15,10 @@ from .server import LabServer
 WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
 
 SPEAKER = '''
-import json, threading
+import json, pathlib, time
 import comm
 
-comms, last, opened = [], [], threading.Event()
+comms, last = [], []
 
 def say(text):
     """Send these messages on every comm, and again on each that opens later."""
@@ -31,7 +31,6 @@ def answer(opened_comm, message):
     comms.append(opened_comm)
     for each in last:
         opened_comm.send(each)
-    opened.set()
 
 comm.get_comm_manager().register_target("jupyter_ctx", answer)
 comms.append(comm.create_comm(target_name="jupyter_ctx"))
@@ -142,14 +141,13 @@ def test_a_click_opens_the_breakdown_and_escape_closes_it(
         "Free until compaction 78,070 39.0 %",
         "Reserve for the answer 40,000 20.0 %",
     ]
-    speak(page, 2, "context_paused")
-    expect(dialog).to_contain_text("free the largest part: Results, 101,916 tokens")
-
     page.page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(gauge(page)).to_be_focused()
-    gauge(page).click()
-    expect(dialog).to_be_visible()
+
+    gauge(page).press("Enter")
+    speak(page, 2, "context_paused")
+    expect(dialog).to_contain_text("free the largest part: Results, 101,916 tokens")
     page.page.locator(".jp-NotebookPanel-toolbar").click(position={"x": 2, "y": 2})
     expect(dialog).to_have_count(0)
 
@@ -174,11 +172,16 @@ def test_a_restarted_kernel_has_no_gauge_until_it_speaks_again(
 def test_a_reloaded_page_finds_the_gauge_again_while_a_cell_runs(
     lab: LabServer, page_for: PageFor
 ) -> None:
-    """The cell ends only when the page has come back, so the page must not wait for the cell."""
+    """The cell ends only after the gauge came back, so the page must not wait for the cell."""
+    talk_until_seen = """
+text = json.dumps(last)
+while not pathlib.Path("seen").exists():
+    say(text)
+    time.sleep(0.2)
+"""
     page = page_for(
         lab.write_notebook(
-            "reload.ipynb",
-            [SPEAKER, wire("hello", "context_measured"), "opened.wait(120)"],
+            "reload.ipynb", [SPEAKER, wire("hello", "context_measured"), talk_until_seen]
         )
     )
     page.run_cell(0)
@@ -187,9 +190,23 @@ def test_a_reloaded_page_finds_the_gauge_again_while_a_cell_runs(
     page.start_cell(2)
 
     page.reload()
-
     expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps")
+
+    (lab.root_dir / "seen").touch()
     page.wait_idle()
+
+
+def test_a_reloaded_page_is_told_the_present_state(lab: LabServer, page_for: PageFor) -> None:
+    """Nothing changes in the kernel after the reload, yet the gauge stands there again."""
+    page = page_for(
+        lab.write_notebook("idle.ipynb", [SPEAKER, wire("hello", "context_small_window")])
+    )
+    page.run_cell(0)
+    page.run_cell(1)
+
+    page.reload()
+
+    expect(text(page)).to_have_text("5.2k of 16.4k · 32 % · ≈ 1 step")
 
 
 def test_the_gauge_belongs_to_the_notebook_in_front(lab: LabServer, page_for: PageFor) -> None:

@@ -116,7 +116,7 @@ class GaugePopover extends ReactWidget {
 
   handleEvent(event: Event): void {
     if (event instanceof KeyboardEvent) {
-      if (event.key === 'Escape') {
+      if (event.key === 'Escape' && this._hasFocus()) {
         event.preventDefault();
         event.stopPropagation();
         this._closeIt();
@@ -143,6 +143,12 @@ class GaugePopover extends ReactWidget {
 
   protected override render(): React.ReactElement {
     return <Breakdown state={this._current.state} takeFocus />;
+  }
+
+  /** Elsewhere Escape belongs to whatever has the focus: a cell being edited, another dialog. */
+  private _hasFocus(): boolean {
+    const focused = document.activeElement;
+    return focused === null || focused === document.body || this._contains(focused);
   }
 
   private _contains(target: Node): boolean {
