@@ -104,17 +104,16 @@ class JsonlFile:
                 self._flush(line)
 
     def close(self) -> None:
-        """Write what is still waiting if that is possible now, and close the file."""
+        """Write what is still waiting, and close the file. Raises StoreError if that is lost."""
         with self._lock:
-            if self._fd is None:
-                return
             try:
                 if self._waiting:
                     with store_errors(self.path):
                         self._flush(dump_line(self._waiting[-1]))
             finally:
-                os.close(self._fd)
-                self._fd = None
+                if self._fd is not None:
+                    os.close(self._fd)
+                    self._fd = None
 
     def _flush(self, newest: bytes) -> None:
         """Write every waiting entry; `newest` is the line of the last of them."""

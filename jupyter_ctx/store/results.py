@@ -126,7 +126,10 @@ class KeptTexts:
 
 
 class ResultFolder:
-    """The results of one session below `home`. Folders are created at the first write."""
+    """The results of one session below `home`, which must be there to store anything.
+
+    The folders in it are created at the first write.
+    """
 
     def __init__(self, home: Path, session_id: str, kept: KeptTexts | None = None) -> None:
         self.home = home
@@ -260,6 +263,9 @@ class ResultFolder:
             self.kept.drop(stem)
 
     def _make_folder(self) -> None:
+        if not self.home.is_dir():
+            # A home that vanished (unmounted, say) is not made anew in another place.
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.home))
         make_folder(self.path)
         if not self._is_folder():
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.path))
