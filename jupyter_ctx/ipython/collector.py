@@ -1,0 +1,142 @@
+"""Where the outputs of a captured run meet: redacted, in order, into the log and on to the person.
+
+As far as an interrupt goes every function here runs whole: `nested.InterruptGuard` knows this
+module and puts the interrupt off until the caller checks.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+
+from ..core.redact import Redactor
+from .live import Live
+from .outputlog import OutputLog, StreamName, clean_bundle, text_of
+from .spool import valid_text
+
+CHUNK_CHARS = 256 * 1024
+"""Text past the live part is handled in pieces of this size: the cost is in bytes, not in lines."""
+
+
+class Collector:
+    """Takes what a run writes, displays and raises; any thread may bring it."""
+
+    def __init__(self, log: OutputLog, live: Live, redactor: Redactor) -> None:
+        self._log = log
+        self._live = live
+        self._redactor = redactor
+        self._lock = threading.RLock()
+        self._name: StreamName = "stdout"
+        self._redact = redactor.stream()
+        self._pending: list[str] = []
+        self._pending_chars = 0
+        self.has_error = False
+
+    def write(self, name: StreamName, text: str) -> None:
+        """Take text of stdout or stderr."""
+        if not text:
+            return
+        with self._lock:
+            if name != self._name:
+                self._settle()
+                self._name = name
+            for start in range(0, len(text), CHUNK_CHARS):
+                piece = text[start : start + CHUNK_CHARS]
+                self._pending.append(piece)
+                self._pending_chars += len(piece)
+                full = self._pending_chars >= CHUNK_CHARS
+                if full or self._live.wants_all or self._live.note_due:
+                    self._drain()
+
+    def flush(self) -> None:
+        """Pass on what waits for more; the beginning of a possible secret goes on waiting."""
+        with self._lock:
+            self._drain()
+
+    def display(
+        self,
+        data: Mapping[str, object],
+        metadata: Mapping[str, object],
+        transient: Mapping[str, object],
+        update: bool,
+    ) -> None:
+        """Take a MIME bundle, or the update of the display `transient["display_id"]`."""
+        display_id = transient.get("display_id")
+        known = None if display_id is None else str(display_id)
+        clean, meta = self._bundle(data), self._bundle(metadata)
+        with self._lock:
+            self._settle()
+            if not update:
+                self._log.display(clean, meta, display_id=known)
+            elif known is not None:
+                self._log.update(clean, meta, known)
+            self._live.display(clean, meta, {} if known is None else {"display_id": known}, update)
+
+    def result(self, data: Mapping[str, object], metadata: Mapping[str, object]) -> None:
+        """Take the value of the last expression."""
+        clean, meta = self._bundle(data), self._bundle(metadata)
+        with self._lock:
+            self._settle()
+            self._log.display(clean, meta, kind="execute_result")
+            self._live.display(clean, meta, {}, False)
+
+    def paged(self, data: object) -> None:
+        """Take what was meant for a pager: a MIME bundle or text."""
+        bundle = data if isinstance(data, Mapping) else {"text/plain": str(data)}
+        self.display(bundle, {}, {}, False)
+
+    def clear(self, wait: bool) -> None:
+        """Take everything away, now or at the next output."""
+        with self._lock:
+            self._settle()
+            self._log.clear(wait)
+            self._live.clear(wait)
+
+    def show_traceback(
+        self, etype: type[BaseException], evalue: BaseException, stb: Sequence[str]
+    ) -> None:
+        """Take an error as IPython shows it."""
+        self._error(etype.__name__, text_of(evalue), stb)
+
+    def exception(self, error: BaseException, *, with_traceback: bool) -> None:
+        """Take an error that IPython has not shown as one."""
+        lines = traceback.format_exception(error) if with_traceback else []
+        self._error(type(error).__name__, text_of(error), lines)
+
+    def finish(self) -> None:
+        """Pass on everything there is: the run is over."""
+        with self._lock:
+            self._settle()
+            self._live.finish()
+
+    def _error(self, ename: str, evalue: str, lines: Sequence[str]) -> None:
+        clean = [self._clean(str(line)) for line in lines]
+        ename, evalue = self._clean(ename), self._clean(evalue)
+        with self._lock:
+            self._settle()
+            self.has_error = True
+            self._log.error(ename, evalue, clean)
+            self._live.error(ename, evalue, clean)
+
+    def _clean(self, text: str) -> str:
+        return self._redactor.text(valid_text(text))
+
+    def _bundle(self, data: Mapping[str, object]) -> dict[str, object]:
+        return self._redactor.json(clean_bundle(data))
+
+    def _drain(self) -> None:
+        if not self._pending:
+            return
+        text, self._pending, self._pending_chars = "".join(self._pending), [], 0
+        self._emit(self._redact.feed(valid_text(text)))
+
+    def _settle(self) -> None:
+        """Pass on the running stream's text, all of it: another output follows."""
+        self._drain()
+        self._emit(self._redact.flush())
+
+    def _emit(self, text: str) -> None:
+        if text:
+            self._log.stream(self._name, text)
+            self._live.stream(self._name, text)

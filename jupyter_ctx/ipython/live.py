@@ -1,0 +1,188 @@
+"""What a person sees of running code: the first part as it comes, then a count, then the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..config import Settings
+from ..core.blocks import Json
+from .outputlog import StreamName
+from .spool import utf8_bytes
+
+NOTE_EVERY_S = 1.0
+"""The count of what is not shown is renewed at most so often (DESIGN.md section 6)."""
+
+LIVE_DISPLAYS = 1_000
+"""Displays, updates and clears shown as they come; what follows is counted, and the last state of
+each updated display is shown at the end."""
+
+_log = logging.getLogger(__name__)
+
+
+class Sink(Protocol):
+    """Shows output in the cell that owns the run. Called on any thread, one call at a time.
+
+    It is given redacted, valid text, and publishes past the capture: through the publisher and the
+    streams that were in place before the run. What it raises is logged, and it is not asked again.
+    """
+
+    def stream(self, name: StreamName, text: str) -> None:
+        """Show text of stdout or stderr."""
+        ...
+
+    def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
+        """Show a MIME bundle, or put it in the place of its `transient["display_id"]`."""
+        ...
+
+    def clear(self, wait: bool) -> None:
+        """Take away what this run has shown, now or when more comes."""
+        ...
+
+    def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
+        """Show an error."""
+        ...
+
+
+class Live:
+    """Passes output on to a sink within bounds: `live_output_head` and `live_output_tail` bytes."""
+
+    def __init__(
+        self, sink: Sink, settings: Settings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._sink: Sink | None = sink
+        self._settings = settings
+        self._clock = clock
+        self._displays = 0
+        self._dropped = 0
+        self._late: dict[str, tuple[Json, Json, Json]] = {}
+        self._restart()
+
+    def _restart(self) -> None:
+        self._room = self._settings.live_output_head
+        self._hidden_chars = 0
+        self._hidden_lines = 0
+        self._tail: deque[tuple[StreamName, str]] = deque()
+        self._tail_bytes = 0
+        self._line_open = False
+        self._noted_at = self._clock()
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether output is still shown as it comes."""
+        return self._room > 0
+
+    @property
+    def note_due(self) -> bool:
+        """Whether the count of what is not shown may be renewed."""
+        return self._clock() - self._noted_at >= NOTE_EVERY_S
+
+    def stream(self, name: StreamName, text: str) -> None:
+        """Show text while there is room, else count it and keep the end."""
+        shown, rest = _split(text, self._room)
+        if shown:
+            self._room -= utf8_bytes(shown)
+            self._line_open = not shown.endswith("\n")
+            self._show_stream(name, shown)
+        if not rest:
+            return
+        self._room = 0
+        self._hidden_chars += len(rest)
+        self._hidden_lines += rest.count("\n")
+        self._keep_end(name, rest)
+        if self.note_due:
+            self._noted_at = self._clock()
+            self._show_note(f"[… {self._hidden()} more so far]")
+
+    def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
+        """Show a bundle; after `LIVE_DISPLAYS` of them only the last updates, at the end."""
+        self._displays += 1
+        display_id = str(transient.get("display_id", ""))
+        if self._displays <= LIVE_DISPLAYS:
+            self._show_display(data, metadata, transient, update)
+        elif update:
+            self._late[display_id] = (data, metadata, transient)
+        else:
+            self._dropped += 1
+
+    def clear(self, wait: bool) -> None:
+        """Clear what is shown; the text that follows has its full room again."""
+        self._displays += 1
+        if self._displays <= LIVE_DISPLAYS:
+            self._restart()
+            self._call(lambda sink: sink.clear(wait))
+
+    def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
+        """Show what was held back, then the error."""
+        self.finish()
+        self._call(lambda sink: sink.error(ename, evalue, traceback))
+
+    def finish(self) -> None:
+        """Show the end of what was not shown."""
+        if self._hidden_chars:
+            tail_chars = sum(len(text) for _, text in self._tail)
+            self._show_note(f"[… {self._hidden()} more; the last {tail_chars:,} follow]\n")
+            for name, text in self._tail:
+                self._show_stream(name, text)
+            self._hidden_chars = self._hidden_lines = self._tail_bytes = 0
+            self._tail.clear()
+        late, self._late = self._late, {}
+        for data, metadata, transient in late.values():
+            self._show_display(data, metadata, transient, True)
+        if self._dropped:
+            self._show_stream("stdout", f"[{self._dropped:,} more displays not shown]\n")
+            self._dropped = 0
+
+    def _hidden(self) -> str:
+        return f"{self._hidden_chars:,} characters in {self._hidden_lines:,} lines"
+
+    def _show_note(self, text: str) -> None:
+        """Show a line that overwrites the note before it."""
+        start, self._line_open = ("\n" if self._line_open else "\r"), False
+        self._show_stream("stdout", start + text)
+
+    def _show_stream(self, name: StreamName, text: str) -> None:
+        self._call(lambda sink: sink.stream(name, text))
+
+    def _show_display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
+        self._call(lambda sink: sink.display(data, metadata, transient, update))
+
+    def _keep_end(self, name: StreamName, text: str) -> None:
+        most = self._settings.live_output_tail
+        text = _end(text, most)
+        self._tail.append((name, text))
+        self._tail_bytes += utf8_bytes(text)
+        while self._tail_bytes > most:
+            first_name, first = self._tail.popleft()
+            self._tail_bytes -= utf8_bytes(first)
+            if kept := _end(first, most - self._tail_bytes):
+                self._tail.appendleft((first_name, kept))
+                self._tail_bytes += utf8_bytes(kept)
+                break
+
+    def _call(self, show: Callable[[Sink], None]) -> None:
+        if self._sink is None:
+            return
+        try:
+            show(self._sink)
+        except Exception:
+            _log.exception("The live output stops: it cannot be shown.")
+            self._sink = None
+
+
+def _split(text: str, room: int) -> tuple[str, str]:
+    """Split `text` after at most `room` bytes of UTF-8, at a character."""
+    if utf8_bytes(text) <= room:
+        return text, ""
+    shown = text[:room].encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
+    return shown, text[len(shown) :]
+
+
+def _end(text: str, most: int) -> str:
+    """Return the last `most` bytes of `text`, from a whole character on."""
+    if most <= 0:
+        return ""
+    return text[-most:].encode("utf-8", "surrogatepass")[-most:].decode("utf-8", "ignore")

@@ -1,0 +1,369 @@
+"""Records the cells the user runs: source, outputs, failure, and the names each one bound.
+
+In a kernel the outputs are seen by the publisher's, the display hook's and the streams' own hooks
+(ipykernel's `register_hook`): nothing of the user's is replaced. The streams' hook runs on the
+kernel's output thread, the others on the main thread. In a terminal, IPython's own record of the
+outputs is read. Output of threads other than the main one is recorded if it is printed, not if it
+is displayed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from ..core.blocks import Json
+from ..core.ports import Cell
+from .outputlog import Limits, OutputLog, StreamName, clean_bundle, cut_text, text_of
+from .spool import valid_text
+
+CELL_LIMITS = Limits(text_bytes=1024 * 1024, outputs=200, bundle_bytes=4 * 1024 * 1024)
+"""What is held of one cell's outputs; of a longer text, the first and last 65,536 characters."""
+
+ALL_BYTES = 64 * 1024 * 1024
+"""What is held of all cells' outputs; the oldest go first."""
+
+MAX_CELLS = 5_000
+"""So many cells are remembered; the longest not executed go first."""
+
+MAX_NAMES = 20_000
+"""In a larger namespace it is not tracked which cell bound a name."""
+
+MAX_NODES = 2_000
+"""A larger JSON value in an output (a plot's data) is not kept, only its MIME type."""
+
+_AGENT = re.compile(r"\s*%%?agent(?![\w.])")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """One cell's newest execution.
+
+    `history` is IPython's own record of the outputs where there are no hooks, until it is read.
+    `error` is the error output. `held_bytes` is what the recorder has counted of `log`.
+    """
+
+    id: str
+    source: str
+    count: int
+    order: int
+    is_new_source: bool
+    is_agent: bool
+    parent: str | None
+    log: OutputLog = field(default_factory=lambda: OutputLog(CELL_LIMITS))
+    history: Sequence[Any] = ()
+    error: Json | None = None
+    held_bytes: int = 0
+
+    def to_cell(self) -> Cell:
+        history, self.history = self.history, ()
+        for output in history:
+            _add_history(self.log, output, self.count)
+        outputs = self.log.outputs()
+        return Cell(
+            id=self.id,
+            source=self.source,
+            count=self.count,
+            order=self.order,
+            outputs=outputs if self.error is None else (*outputs, self.error),
+            failed=self.error is not None,
+            is_new_source=self.is_new_source,
+            is_agent=self.is_agent,
+        )
+
+
+class CellRecorder:
+    """Watches the shell from now on until `close`. Never lets an error of its own into a cell."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._lock = threading.Lock()
+        self._records: dict[str, _Record] = {}
+        self._by_parent: dict[str, _Record] = {}
+        self._running: list[_Record] = []
+        self._order = 0
+        self._held_bytes = 0
+        self._paused = 0
+        self._ids: dict[str, int] = {}
+        self._bound: dict[str, str | None] = {}
+        self._closers = contextlib.ExitStack()
+        self._sees_streams = self._sees_results = False
+        self._mark(None)
+        self._watch()
+
+    def close(self) -> None:
+        """Take every hook away. Idempotent."""
+        self._closers.close()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Record nothing: code that is no cell of the user's runs inside."""
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the executed cells, oldest execution first; one per cell id, its newest."""
+        with self._lock:
+            records = sorted(self._records.values(), key=lambda record: record.order)
+        return tuple(record.to_cell() for record in records)
+
+    def bound_in(self, name: str) -> str | None:
+        """Return which cell bound the name last ("In[3]"); None if it is not known.
+
+        A new object under a name is noticed by its id. One that took the place of an object freed
+        before can have the same id; then the older cell is named.
+        """
+        return self._bound.get(name)
+
+    def mark_bindings(self) -> None:
+        """Note the names that changed as bound by the cell that is running (none: by nobody)."""
+        self._mark(self._running[-1] if self._running else None)
+
+    # Events of the shell -----------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        events = self._shell.events
+        for name, call in (("pre_run_cell", self._before), ("post_run_cell", self._after)):
+            events.register(name, call)
+            self._closers.callback(_unregister, events, name, call)
+        self._hook(self._shell.display_pub, self._on_display)
+        self._sees_results = self._hook(self._shell.displayhook, self._on_display)
+        hooked = [self._hook_stream(stream) for stream in (sys.stdout, sys.stderr)]
+        self._sees_streams = all(hooked)
+
+    def _before(self, info: Any) -> None:
+        if self._paused or not getattr(info, "store_history", True):
+            return
+        try:
+            self._start(info)
+        except Exception:
+            _log.exception("A cell is not recorded.")
+
+    def _after(self, result: Any) -> None:
+        if self._paused or result is None:
+            return
+        try:
+            self._end(result)
+        except Exception:
+            _log.exception("A cell's end is not recorded.")
+
+    def _start(self, info: Any) -> None:
+        count = int(self._shell.execution_count) - 1
+        source = str(info.raw_cell)
+        cell_id = str(info.cell_id) if getattr(info, "cell_id", None) else f"in-{count}"
+        old = self._records.get(cell_id)
+        self._order += 1
+        record = _Record(
+            id=cell_id,
+            source=source,
+            count=count,
+            order=self._order,
+            is_new_source=old is None or old.source != source,
+            is_agent=_AGENT.match(source) is not None,
+            parent=self._parent_id(),
+        )
+        self._running.append(record)
+        with self._lock:
+            self._forget(cell_id)
+            self._records[cell_id] = record
+            if record.parent is not None:
+                self._by_parent[record.parent] = record
+            while len(self._records) > MAX_CELLS:
+                self._forget(next(iter(self._records)))
+
+    def _end(self, result: Any) -> None:
+        info = result.info
+        if info is None or not info.store_history:
+            return
+        record = self._take_running(info)
+        if record is None:
+            return
+        error = result.error_in_exec
+        if result.error_before_exec is not None:
+            error = result.error_before_exec
+        manager = self._shell.history_manager
+        if error is not None:
+            known = getattr(manager, "exceptions", {}).get(record.count)
+            record.error = _error_output(known or _describe(error))
+        if not record.is_agent:
+            made = getattr(manager, "outputs", {})
+            history = made.get(record.count, ())
+            if not self._sees_streams:
+                record.history = history
+            elif not self._sees_results:
+                record.history = [one for one in history if one.output_type == "execute_result"]
+        self._mark(record)
+        with self._lock:
+            self._make_room(record)
+
+    def _take_running(self, info: Any) -> _Record | None:
+        """Return the record that ends now: that of the same source, the innermost first."""
+        for at in range(len(self._running) - 1, -1, -1):
+            if self._running[at].source == info.raw_cell:
+                return self._running.pop(at)
+        return None
+
+    def _parent_id(self) -> str | None:
+        """Return the id of the request that runs the cell; None in a terminal."""
+        get_parent = getattr(self._shell, "get_parent", None)
+        if get_parent is None:
+            return None
+        header = (get_parent() or {}).get("header", {})
+        return header.get("msg_id") if isinstance(header, Mapping) else None
+
+    def _mark(self, record: _Record | None) -> None:
+        """Compare the namespace with how it was and note what `record` has bound."""
+        label = None if record is None else f"In[{record.count}]"
+        names = list(self._shell.user_ns.items())
+        if len(names) > MAX_NAMES:
+            self._ids, self._bound = {}, {}
+            return
+        ids = {name: id(value) for name, value in names if type(name) is str and name[:1] != "_"}
+        for name in self._ids.keys() - ids.keys():
+            self._bound.pop(name, None)
+        for name in [name for name, at in ids.items() if self._ids.get(name) != at]:
+            self._bound[name] = label
+        self._ids = ids
+
+    def _forget(self, cell_id: str) -> None:
+        record = self._records.pop(cell_id, None)
+        if record is None:
+            return
+        self._held_bytes -= record.held_bytes
+        if record.parent is not None:
+            self._by_parent.pop(record.parent, None)
+
+    def _make_room(self, record: _Record) -> None:
+        """Count what the record holds, and let the oldest outputs go if all hold too much."""
+        held = record.log.held_bytes
+        if self._records.get(record.id) is record:
+            self._held_bytes += held - record.held_bytes
+            record.held_bytes = held
+        for old in self._records.values():
+            if self._held_bytes <= ALL_BYTES:
+                return
+            if old.held_bytes and old is not record:
+                self._held_bytes -= old.held_bytes
+                old.held_bytes, old.log = 0, OutputLog(CELL_LIMITS)
+                old.log.display({"text/plain": "[outputs no longer kept]"}, {})
+
+    # What the kernel sends ----------------------------------------------------------------------
+
+    def _hook(self, target: Any, call: Callable[[Any], Any]) -> bool:
+        """Register a hook of a publisher or a display hook; False if it has none."""
+        if not hasattr(target, "register_hook"):
+            return False
+        target.register_hook(call)
+        self._closers.callback(target.unregister_hook, call)
+        return True
+
+    def _hook_stream(self, stream: Any) -> bool:
+        """Hook one of the kernel's streams, on its own thread: the hooks are by thread."""
+        thread = getattr(stream, "pub_thread", None)
+        if thread is None or not hasattr(stream, "register_hook"):
+            return False
+        thread.schedule(lambda: stream.register_hook(self._on_stream))
+        self._closers.callback(
+            lambda: thread.schedule(lambda: stream.unregister_hook(self._on_stream))
+        )
+        return True
+
+    def _on_stream(self, message: Any) -> Any:
+        try:
+            if (log := self._log_of(message)) is not None:
+                content = message["content"]
+                log.stream(content["name"], valid_text(content["text"]))
+        except Exception:
+            _log.exception("Text of a cell is not recorded.")
+        return message
+
+    def _on_display(self, message: Any) -> Any:
+        try:
+            if (log := self._log_of(message)) is not None:
+                _add_message(log, message["header"]["msg_type"], message["content"])
+        except Exception:
+            _log.exception("A display of a cell is not recorded.")
+        return message
+
+    def _log_of(self, message: Any) -> OutputLog | None:
+        record = self._by_parent.get(message["parent_header"].get("msg_id"))
+        return None if record is None or record.is_agent else record.log
+
+
+def _add_message(log: OutputLog, kind: str, content: Any) -> None:
+    """Add what a message of the display publisher or the display hook shows."""
+    if kind == "clear_output":
+        log.clear(content["wait"])
+        return
+    data, metadata = _slim(content["data"]), content["metadata"] or {}
+    display_id = content.get("transient", {}).get("display_id")
+    if kind == "display_data":
+        log.display(data, metadata, display_id=display_id)
+    elif kind == "execute_result":
+        log.display(data, metadata, kind="execute_result", count=content.get("execution_count"))
+    elif kind == "update_display_data" and display_id is not None:
+        log.update(data, metadata, display_id)
+
+
+def _add_history(log: OutputLog, output: Any, count: int) -> None:
+    """Add one of IPython's recorded outputs (`IPython.core.history.HistoryOutput`)."""
+    names: dict[str, StreamName] = {"out_stream": "stdout", "err_stream": "stderr"}
+    if output.output_type in names:
+        text = valid_text("".join(output.bundle["stream"]))
+        log.stream(names[output.output_type], text)
+    elif output.output_type == "execute_result":
+        log.display(_slim(clean_bundle(output.bundle)), {}, kind="execute_result", count=count)
+    else:
+        log.display(_slim(clean_bundle(output.bundle)), {})
+
+
+def _slim(data: Mapping[str, object]) -> dict[str, object]:
+    """Return the bundle; a JSON value of more than `MAX_NODES` parts becomes an empty object."""
+    return {mime: value if _is_small(value) else {} for mime, value in data.items()}
+
+
+def _is_small(value: object) -> bool:
+    left, queue = MAX_NODES, [value]
+    while queue:
+        inner = queue.pop()
+        if isinstance(inner, (dict, list, tuple)):
+            left -= len(inner)
+            if left < 0:
+                return False
+            queue.extend(inner.values() if isinstance(inner, dict) else inner)
+    return True
+
+
+def _error_output(known: Mapping[str, Any]) -> Json:
+    lines = [cut_text(valid_text(str(line))) for line in known["traceback"]]
+    evalue = cut_text(valid_text(str(known["evalue"])))
+    return {
+        "output_type": "error",
+        "ename": str(known["ename"]),
+        "evalue": evalue,
+        "traceback": lines,
+    }
+
+
+def _describe(error: BaseException) -> Mapping[str, Any]:
+    """Return an error as IPython would record it."""
+    lines = traceback.format_exception_only(error)
+    return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines}
+
+
+def _unregister(events: Any, name: str, call: Callable[..., None]) -> None:
+    if call in events.callbacks[name]:
+        events.unregister(name, call)

@@ -1,0 +1,158 @@
+"""What stands in for the shell's streams, publisher and display hook during a captured run.
+
+`check` is called when something was taken; it raises a KeyboardInterrupt that had to wait.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+from .collector import Collector
+from .outputlog import StreamName
+
+
+class CaptureStream(io.TextIOBase):
+    """A text stream whose writes go to a collector, from any thread, until it is detached.
+
+    Later it passes everything to the stream then in place: a logging handler made by the code keeps
+    working. Closing it does nothing. In a forked child it writes to the stream it stood for, which
+    knows how to reach the parent. `fileno` is that stream's, so a subprocess given this one writes
+    where it would have without us.
+    """
+
+    def __init__(
+        self, collector: Collector, check: Callable[[], None], name: StreamName, original: Any
+    ) -> None:
+        self._collector: Collector | None = collector
+        self._check = check
+        self._name: StreamName = name
+        self._original = original
+        self._pid = os.getpid()
+
+    encoding = "utf-8"
+
+    @property
+    def name(self) -> str:
+        """`<stdout>` or `<stderr>`, as Python's own streams are called."""
+        return f"<{self._name}>"
+
+    def write(self, text: str) -> int:
+        """Take `text`; return its length. Raises TypeError on anything else."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        collector = self._collector
+        if collector is None or os.getpid() != self._pid:
+            self._later().write(text)
+        else:
+            collector.write(self._name, str.__str__(text))
+            self._check()
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what is held back."""
+        collector = self._collector
+        if collector is None or os.getpid() != self._pid:
+            self._later().flush()
+        else:
+            collector.flush()
+            self._check()
+
+    def detach(self) -> Any:
+        """End the capture; return the stream this one stood for."""
+        self._collector = None
+        return self._original
+
+    def close(self) -> None:
+        """Do nothing: a closed stream would take the outputs that follow with it."""
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return False: nobody sits at this stream."""
+        return False
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream this one stands for."""
+        return int(self._original.fileno())
+
+    def _later(self) -> Any:
+        current = getattr(sys, self._name, None)
+        return self._original if current is None or current is self else current
+
+
+class CapturePublisher(DisplayPublisher):
+    """A display publisher that gives everything to a collector.
+
+    What it does not know (the kernel sets the parent message on its publisher) is asked of the
+    publisher it stands for.
+    """
+
+    def __init__(
+        self, collector: Collector, check: Callable[[], None], original: DisplayPublisher
+    ) -> None:
+        super().__init__(shell=None)  # type: ignore[no-untyped-call]  # IPython's has no types
+        self._collector = collector
+        self._check = check
+        self._original = original
+
+    def publish(
+        self,
+        data: Any,
+        metadata: Any = None,
+        source: object = None,
+        *,
+        transient: dict[str, object] | None = None,
+        update: bool = False,
+        **kwargs: object,
+    ) -> None:
+        """Take a MIME bundle, or the update of one. Raises TypeError if it is none."""
+        if not isinstance(data, dict) or not isinstance(metadata or {}, dict):
+            raise TypeError(f"data and metadata must be dicts, not {data!r} and {metadata!r}")
+        self._collector.display(data, metadata or {}, transient or {}, update)
+        self._check()
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Take away what the run has brought, now or at its next output."""
+        self._collector.clear(bool(wait))
+        self._check()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_original"], name)
+
+
+class CaptureHook:
+    """A display hook that makes results outputs and leaves `_` and `Out` alone."""
+
+    def __init__(
+        self, shell: InteractiveShell, collector: Collector, check: Callable[[], None], code: str
+    ) -> None:
+        self._shell = shell
+        self._collector = collector
+        self._check = check
+        self._code = code
+
+    def __call__(self, result: object = None) -> None:
+        """Take the value of an expression; None and a `;` at the end show nothing."""
+        if result is None or self._is_quiet():
+            return
+        formatter: Any = self._shell.display_formatter
+        data, metadata = formatter.format(result)
+        if data:
+            self._collector.result(data, metadata)
+            self._check()
+
+    def _is_quiet(self) -> bool:
+        ends: Callable[[str], bool] = self._shell.displayhook.semicolon_at_end_of_expression
+        try:
+            return ends(self._code)
+        except (SyntaxError, IndexError, ValueError):  # text Python's tokenizer cannot read
+            return False
