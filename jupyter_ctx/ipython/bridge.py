@@ -1,0 +1,379 @@
+"""Where async meets sync, and only here: one background loop for turns, and the thread that asked.
+
+A turn is a coroutine on the background loop's thread. Whoever asked for it waits on a queue: events
+are handled, and calls that must be made on its thread are made, in the order they were put. An
+interrupt is turned into the cancellation of the turn's task; it never strikes our own code, so no
+event and no result is lost to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import queue
+import signal
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Generic, TypeAlias, TypeVar
+
+from ..core.events import CtxEvent
+from ..errors import BusyError
+
+T = TypeVar("T")
+Start: TypeAlias = Callable[[], AsyncIterator[CtxEvent]]
+
+STOP_S = 2.0
+"""How long a cancelled turn may take to end (DESIGN.md 2, C27)."""
+
+TICK_S = 0.1
+"""How often a thread that awaits looks up: an interrupt of an `await` takes effect only then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[T]):
+    """A function to call on the thread that asked, and where its result goes."""
+
+    function: Callable[[], T]
+    future: concurrent.futures.Future[T]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The generator has ended, with the error that ended it or None."""
+
+    error: BaseException | None
+
+
+class _Wake:
+    """Look up: an interrupt came."""
+
+
+_Item: TypeAlias = "CtxEvent | _Call[object] | _End | _Wake"
+
+
+@dataclass(slots=True)
+class _Drive:
+    """One generator under way. `put` reaches the thread that asked."""
+
+    put: Callable[[_Item], None]
+    loop: asyncio.AbstractEventLoop
+    on_main: bool = False
+    task: asyncio.Task[BaseException | None] | None = None
+    is_serving: bool = False
+    is_interrupted: bool = False
+    is_over: bool = False
+    deadline: float | None = None
+
+    def cancel(self) -> None:
+        """Cancel the task, once; from any thread."""
+        if self.deadline is None:
+            self.deadline = time.monotonic() + STOP_S
+            self.loop.call_soon_threadsafe(self._cancel_task)
+
+    def _cancel_task(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return how long to wait for the end of a cancelled turn; None: as long as it takes."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def serve(self, call: _Call[object]) -> None:
+        """Make a call; its errors are the caller's. An interrupt of it cancels the turn instead.
+
+        A cancelled turn makes no more calls.
+        """
+        if self.deadline is not None:
+            call.future.cancel()
+        elif call.future.set_running_or_notify_cancel():
+            self._serve(call)
+
+    def _serve(self, call: _Call[object]) -> None:
+        result: object = None
+        error: BaseException | None = None
+        try:
+            self.is_serving = True
+            result = call.function()
+        except KeyboardInterrupt:
+            self.is_interrupted = True
+        except BaseException as raised:
+            error = raised
+        finally:
+            self.is_serving = False
+        if self.is_interrupted:  # also if the function swallowed it; nobody waits for the result
+            self.cancel()
+        elif error is not None:
+            call.future.set_exception(error)
+        else:
+            call.future.set_result(result)
+
+
+_current: contextvars.ContextVar[_Drive] = contextvars.ContextVar("jupyter_ctx_drive")
+
+
+class Bridge:
+    """The Runner and the MainCaller of one kernel. The thread starts with the first turn."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._drives: list[_Drive] = []
+
+    # For the loop's side --------------------------------------------------------------------------
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Return `function()`, called on the thread that asked for the turn.
+
+        Raises what it raises; an interrupt of it cancels the turn instead. Raises RuntimeError
+        outside of a turn.
+        """
+        drive = _current.get(None)
+        if drive is None:
+            raise RuntimeError("There is no thread to call: this is not part of a turn.")
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        drive.put(_Call(function, future))  # type: ignore[arg-type]  # the result's type is opaque
+        return await asyncio.wrap_future(future)
+
+    # For the thread that asks ---------------------------------------------------------------------
+
+    def run(self, start: Start, on_event: Callable[[CtxEvent], None]) -> None:
+        """Drive the generator to its end; `on_event` and calls run on this thread.
+
+        An interrupt cancels the generator, which then has 2 s to end by itself; more interrupts
+        meanwhile change nothing. Raises what the generator or `on_event` raises, and BusyError if
+        it did not end in time; a generator that lets itself be cancelled ends in silence.
+        """
+        items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        with self._driving(start, items.put) as drive, _interrupts(drive):
+            failure: BaseException | None = None
+            while True:
+                try:
+                    item = items.get(timeout=drive.seconds_left)
+                except queue.Empty:
+                    raise BusyError(_STUCK) from failure
+                if drive.is_interrupted:
+                    drive.cancel()
+                match item:
+                    case _End(error=error):
+                        _raise_first(failure, error)
+                        return
+                    case _Call():
+                        drive.serve(item)
+                    case _Wake():
+                        pass
+                    case event if failure is None:
+                        failure = _try(on_event, event)
+                        if failure is not None:
+                            drive.cancel()
+
+    async def iterate(self, start: Start) -> AsyncGenerator[CtxEvent, None]:
+        """Yield the generator's events to the awaiting loop, on whose thread calls are made.
+
+        Giving up the iteration, or cancelling the task that awaits, cancels the generator.
+        """
+        here = asyncio.get_running_loop()
+        items: asyncio.Queue[_Item] = asyncio.Queue()
+
+        def put(item: _Item) -> None:
+            if not here.is_closed():
+                here.call_soon_threadsafe(items.put_nowait, item)
+
+        with self._driving(start, put) as drive:
+            try:
+                while True:
+                    match await _next(items):
+                        case _End(error=error):
+                            _raise_first(error)
+                            return
+                        case _Call() as call:
+                            drive.serve(call)
+                        case _Wake():
+                            pass
+                        case event:
+                            yield event
+            finally:
+                if not drive.is_over:
+                    drive.cancel()
+                    await _drain(drive, items)
+
+    def cancel(self) -> None:
+        """Stop what is being driven, from any thread; nothing if nothing is.
+
+        Code that is running for the turn on the main thread is interrupted; what it has brought
+        so far still counts.
+        """
+        with self._lock:
+            drives = list(self._drives)
+        for drive in drives:
+            if drive.is_serving and drive.on_main:
+                _interrupt_main()
+            else:
+                drive.cancel()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a generator is being driven."""
+        return bool(self._drives)
+
+    def close(self) -> None:
+        """Cancel what runs, and end the loop and its thread; waits at most 2 s."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None or not thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(_finish_tasks(), loop).add_done_callback(
+            lambda done: loop.call_soon_threadsafe(loop.stop)
+        )
+        if thread is not threading.current_thread():
+            thread.join(STOP_S)
+
+    # Behind both ----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _driving(self, start: Start, put: Callable[[_Item], None]) -> Iterator[_Drive]:
+        on_main = threading.current_thread() is threading.main_thread()
+        drive = _Drive(put, self._start_loop(), on_main)
+        with self._lock:
+            self._drives.append(drive)
+        try:
+            context = contextvars.copy_context()
+            drive.loop.call_soon_threadsafe(_begin, drive, start, context=context)
+            yield drive
+        finally:
+            with self._lock:
+                self._drives.remove(drive)
+            if not drive.is_over:
+                drive.cancel()
+
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=contextvars.copy_context().run,
+                    args=(_run_loop, self._loop),
+                    name="jupyter_ctx",
+                    daemon=True,
+                )
+                self._thread.start()
+            return self._loop
+
+
+_STUCK = "The turn did not stop within 2 s and was left behind; run `/doctor` if it happens again."
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _begin(drive: _Drive, start: Start) -> None:
+    """Start the generator's task; runs on the loop, in the context of the thread that asked."""
+    _current.set(drive)
+    drive.task = drive.loop.create_task(_pump(drive, start))
+    drive.task.add_done_callback(lambda task: _end(drive, task))
+    if drive.deadline is not None:
+        drive.task.cancel()
+
+
+async def _pump(drive: _Drive, start: Start) -> BaseException | None:
+    """Pass on every event; return the error that ended them, None if they came to their end."""
+    events = start()
+    try:
+        async for event in events:
+            drive.put(event)
+    except BaseException as error:
+        return error
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+    return None
+
+
+def _end(drive: _Drive, task: asyncio.Task[BaseException | None]) -> None:
+    """Tell the thread that asked. A task cancelled before its first step has no result."""
+    drive.is_over = True
+    drive.put(_End(None if task.cancelled() else task.result()))
+
+
+async def _finish_tasks() -> None:
+    """Cancel every other task of this loop and wait for them, at most 2 s."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=STOP_S)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+async def _next(items: asyncio.Queue[_Item]) -> _Item:
+    """Return the next item, waking the awaiting loop now and then so that it sees interrupts."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TICK_S):
+                return await items.get()
+
+
+async def _drain(drive: _Drive, items: asyncio.Queue[_Item]) -> None:
+    """Wait for the end of a cancelled turn, refusing its calls; at most 2 s."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(drive.seconds_left):
+            while not isinstance(item := await items.get(), _End):
+                if isinstance(item, _Call):
+                    drive.serve(item)
+
+
+def _interrupt_main() -> None:
+    """Send the main thread the signal a person's Ctrl-C is: it wakes a wait, too."""
+    ident = threading.main_thread().ident
+    if ident is not None:
+        signal.pthread_kill(ident, signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _interrupts(drive: _Drive) -> Iterator[None]:
+    """Make SIGINT a word to `drive`; a KeyboardInterrupt only within a call it makes."""
+    if not drive.on_main:
+        yield
+        return
+
+    def on_sigint(signum: int, frame: FrameType | None) -> None:
+        drive.is_interrupted = True
+        if drive.is_serving:
+            raise KeyboardInterrupt
+        drive.put(_Wake())  # SimpleQueue.put may be called from a signal handler
+
+    old = signal.signal(signal.SIGINT, on_sigint)
+    try:
+        yield
+    finally:
+        # None: the handler was not installed from Python and cannot be put back from it.
+        signal.signal(signal.SIGINT, signal.default_int_handler if old is None else old)
+
+
+def _try(on_event: Callable[[CtxEvent], None], event: CtxEvent) -> BaseException | None:
+    """Return what `on_event` raised, None if nothing: the turn must end before it goes on."""
+    try:
+        on_event(event)
+    except BaseException as error:
+        return error
+    return None
+
+
+def _raise_first(*errors: BaseException | None) -> None:
+    """Raise the first error there is; to have been cancelled is none."""
+    for error in errors:
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
