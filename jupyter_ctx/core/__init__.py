@@ -1,1 +1,1 @@
-"""Values and rules: standard library only, no clock, no disk, no network (a test holds it to that)."""
+"""Values and rules: standard library only; no clock, disk or network (a test holds it to that)."""

@@ -34,7 +34,10 @@ class SessionEntry:
 
 @dataclass(frozen=True, slots=True)
 class PrefixEntry:
-    """System prompt and tools, frozen as sent; the newest counts. Later ones join at a compaction."""
+    """System prompt and tools, frozen as sent; the newest counts.
+
+    Later ones join at a compaction.
+    """
 
     at: float
     system: str
@@ -166,7 +169,10 @@ class SummaryUndoEntry:
 
 @dataclass(frozen=True, slots=True)
 class RewindEntry:
-    """Back to before user turn `turn`: the view is again what it was before that prompt."""
+    """Back to before user turn `turn`: the view is again what it was before that prompt.
+
+    A summary that the user rewrote since stays rewritten.
+    """
 
     at: float
     turn: int
@@ -236,11 +242,19 @@ Entry: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class _Replaced:
-    """The view before compaction `n`, and how many messages the view had right after it."""
+    """The view before a compaction, and how many messages the view had right after it."""
 
-    n: int
+    compaction: CompactionEntry
     before: tuple[Message, ...]
     after: int
+
+    def shorten(self, after: int) -> _Replaced:
+        """Return the same without the kept messages from `after` on: they were left out since."""
+        end, gone = len(self.before), self.after - after
+        while gone and end:
+            end -= 1
+            gone -= bool(_kept(self.before[end], self.compaction.drop_thinking))
+        return _Replaced(self.compaction, self.before[:end], after)
 
 
 @dataclass(slots=True)
@@ -265,33 +279,46 @@ class _Fold:
             case CompactionEntry() as compaction:
                 before = tuple(self.view)
                 self.view = [compaction.message, *kept_messages(before, compaction)]
-                self.replaced.append(_Replaced(compaction.n, before, len(self.view)))
+                self.replaced.append(_Replaced(compaction, before, len(self.view)))
             case SummaryEditEntry(n=n, message=message):
-                if self.replaced and self.replaced[-1].n == n:
-                    self.view[0] = message
+                self._edit(n, message)
             case SummaryUndoEntry(n=n, drop_thinking=drop_thinking):
                 self._undo(n, drop_thinking)
             case RewindEntry(turn=turn):
                 self._rewind(turn)
             case ExcludeEntry(messages=count):
-                del self.view[max(0, len(self.view) - count) :]
-                self._forget_turns_past_the_end()
+                self._exclude(count)
             case RepairEntry(messages=messages):
                 self.view, self.replaced, self.turns = list(messages), [], {}
             case _:
                 pass
 
+    def _edit(self, n: int, message: Message) -> None:
+        """Put `message` in place of the summary of compaction `n`, if it is not undone."""
+        for index, open_ in enumerate(self.replaced):
+            if open_.compaction.n != n:
+                continue
+            if index + 1 == len(self.replaced):
+                self.view[:1] = [message]
+            else:  # a later compaction took it out of the view: it comes back by an undo
+                later = self.replaced[index + 1]
+                before = (message, *later.before[1:])
+                self.replaced[index + 1] = replace(later, before=before)
+
     def _undo(self, n: int, drop_thinking: bool) -> None:
-        if not self.replaced or self.replaced[-1].n != n:
+        if not self.replaced or self.replaced[-1].compaction.n != n:
             return
         last = self.replaced.pop()
-        since = self.view[last.after :]
-        if drop_thinking:
-            since = [kept for message in since if (kept := without_thinking(message))]
-        self.view = [*last.before, *since]
-        depth, shift = len(self.replaced), len(last.before) - last.after
+        depth, since = len(self.replaced), list(last.before)
+        moved = {}  # where a turn that began since the compaction begins now
+        for index in range(last.after, len(self.view)):
+            moved[index] = len(since)
+            kept = _kept(self.view[index], drop_thinking)
+            since += [kept] if kept else []
+        moved[len(self.view)] = len(since)
+        self.view = since
         self.turns = {
-            turn: (depth, length + shift) if opened > depth else (opened, length)
+            turn: (depth, moved[length]) if opened > depth else (opened, length)
             for turn, (opened, length) in self.turns.items()
         }
 
@@ -304,17 +331,33 @@ class _Fold:
         del self.replaced[opened:]
         self.turns = {n: began for n, began in self.turns.items() if n < turn}
 
-    def _forget_turns_past_the_end(self) -> None:
-        here = len(self.replaced), len(self.view)
-        self.turns = {n: began for n, began in self.turns.items() if began <= here}
+    def _exclude(self, count: int) -> None:
+        """Leave the newest `count` messages out; the summary the view begins with always stays."""
+        least = 1 if self.replaced else 0
+        end = max(least, len(self.view) - max(0, count))
+        del self.view[end:]
+        for index in reversed(range(len(self.replaced))):
+            if end >= self.replaced[index].after:
+                break
+            self.replaced[index] = self.replaced[index].shorten(end)
+            end = len(self.replaced[index].before)
+        lengths = [*(len(open_.before) for open_ in self.replaced), len(self.view)]
+        self.turns = {
+            turn: (opened, length)
+            for turn, (opened, length) in self.turns.items()
+            if length <= lengths[opened]
+        }
+
+
+def _kept(message: Message, drop_thinking: bool) -> Message | None:
+    """Return the message as it stays, without its thinking if `drop_thinking`; None if empty."""
+    return without_thinking(message) if drop_thinking else message
 
 
 def kept_messages(view: Sequence[Message], compaction: CompactionEntry) -> tuple[Message, ...]:
     """Return the messages of `view` that stay behind the compaction's summary, as they stay."""
-    kept = view[compaction.drop_messages :]
-    if not compaction.drop_thinking:
-        return tuple(kept)
-    return tuple(left for message in kept if (left := without_thinking(message)))
+    tail = view[max(0, compaction.drop_messages) :]
+    return tuple(left for m in tail if (left := _kept(m, compaction.drop_thinking)))
 
 
 def build_view(entries: Iterable[Entry]) -> tuple[Message, ...]:
@@ -355,6 +398,7 @@ class Transcript:
         excluded: Sequence[Message] = ()
         if isinstance(entry, ExcludeEntry) and entry.messages > 0:
             excluded = self.view[-entry.messages :]
+        is_known_turn = isinstance(entry, RewindEntry) and entry.turn in self._fold.turns
         self._entries.append(entry)
         self._fold.add(entry)
         match entry:
@@ -368,7 +412,7 @@ class Transcript:
                 self.turn = max(self.turn, turn)
                 if kind == "prompt":
                     self.prompts[turn] = message
-            case RewindEntry(turn=turn):
+            case RewindEntry(turn=turn) if is_known_turn:
                 self.prompts = {n: m for n, m in self.prompts.items() if n < turn}
             case ExcludeEntry():
                 gone = {id(message) for message in excluded}
@@ -407,7 +451,7 @@ class Transcript:
         """The compaction whose summary the view begins with, None if there is none."""
         if not self._fold.replaced:
             return None
-        n = self._fold.replaced[-1].n
+        n = self._fold.replaced[-1].compaction.n
         return next((entry for entry in reversed(self.compactions) if entry.n == n), None)
 
     def messages_since_prompt(self, turn: int) -> int:
@@ -441,7 +485,6 @@ class Transcript:
     def replaced_by(self, n: int) -> tuple[Message, ...]:
         """Return the messages that open compaction `n` took out of the view; empty if not open."""
         for old in self._fold.replaced:
-            if old.n == n:
-                drop = next(entry.drop_messages for entry in self.compactions if entry.n == n)
-                return old.before[:drop]
+            if old.compaction.n == n:
+                return old.before[: max(0, old.compaction.drop_messages)]
         return ()

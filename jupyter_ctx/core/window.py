@@ -143,12 +143,12 @@ def is_stuck(transcript: Transcript, used: Used, limits: Limits, facts: ModelFac
     """Say whether another compaction would bring nothing (DESIGN.md 5, no progress).
 
     So it is after one that freed less than `least_gain` of what was used, until what a compaction
-    would drop has grown by 10 % of the window since. A user who asks is not held back: that is the
-    caller's to decide.
+    would drop has grown by 10 % of the window since. One that was undone does not count. A user who
+    asks is not held back: that is the caller's to decide.
     """
-    if not transcript.compactions:
+    last = transcript.active_compaction
+    if last is None:
         return False
-    last = transcript.compactions[-1]
     if last.tokens_before - last.tokens_after >= limits.least_gain * last.tokens_before:
         return False
     window = window_of(limits, facts)
