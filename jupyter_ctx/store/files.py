@@ -14,6 +14,7 @@ from ..errors import StoreError
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
+_TEMP_SUFFIX = ".tmp"
 
 _ADVICE = {
     errno.ENOSPC: "free some space on that disk",
@@ -95,7 +96,17 @@ class ShortWriteError(OSError):
 
 def temp_path(target: Path) -> Path:
     """Return an unused name beside `target`, hidden."""
-    return target.with_name(f".{secrets.token_hex(8)}.tmp")
+    return target.with_name(f".{secrets.token_hex(8)}{_TEMP_SUFFIX}")
+
+
+def remove_leftovers(folder: Path, prefix: str = _TEMP_SUFFIX) -> None:
+    """Remove the temporary files in `folder` that a killed process left, and those with `prefix`.
+
+    Only the folder's owner may, for a live process would lose its own. Raises OSError.
+    """
+    for entry in os.scandir(folder):
+        if entry.name.startswith(prefix) or entry.name.endswith(_TEMP_SUFFIX):
+            os.unlink(entry.path)
 
 
 def replace_file(target: Path, data: bytes) -> None:

@@ -14,7 +14,7 @@ from ..core.blocks import tool_uses
 from ..core.ports import ToolOutput
 from ..core.transcript import Entry, FateEntry, MessageEntry, SessionEntry
 from ..errors import StoreError
-from .files import store_errors
+from .files import remove_leftovers, store_errors
 from .jsonl import JsonlFile
 from .locks import SessionLock
 from .metadata import MetadataFields, SessionInfo, write_info
@@ -167,6 +167,7 @@ class OpenSession(MemorySession):
         """Remove what a killed process left half written. Only its owner may. Raises StoreError."""
         with store_errors(self.path, "cleaned"):
             self._own.clean()
+            remove_leftovers(self.path)
 
     def close(self) -> None:
         """Write what still waits, remove spools, free the lock; a second call does nothing.

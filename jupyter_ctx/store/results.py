@@ -32,6 +32,7 @@ from .files import (
     make_folder,
     open_new,
     open_regular,
+    remove_leftovers,
     replace_file,
     store_errors,
     temp_path,
@@ -228,12 +229,8 @@ class ResultFolder:
 
     def clean(self) -> None:
         """Remove half-written files that a killed process left. Only the session's owner may."""
-        if not self._is_folder():
-            return
-        for entry in os.scandir(self.path):
-            if entry.name.startswith(_SPOOL_PREFIX) or entry.name.endswith(".tmp"):
-                with suppress(OSError):  # a read-only folder keeps its litter; it harms nothing
-                    os.unlink(entry.path)
+        if self._is_folder():
+            remove_leftovers(self.path, _SPOOL_PREFIX)
 
     def close(self) -> None:
         """Write what was kept in memory if that is possible now, and remove spools left over."""

@@ -107,3 +107,6 @@ EXAMPLES: tuple[Entry, ...] = (
     UnknownEntry({"v": 1, "type": "drawing", "z": 1, "a": 2.0}),
     UnknownEntry({"v": 2, "type": "message", "text": "of a newer version"}),
 )
+
+RECORDED: tuple[Entry, ...] = EXAMPLES[2:10]
+"""A turn with a call and its result, as a session stores it after its SessionEntry."""
