@@ -189,12 +189,14 @@ def _relate(
             break  # a side request's reply is not gone on from: this starts anew, or fails below
         return _extension(rest, base, name), base
     difference = first_difference(log.messages, record.messages)
-    assert difference or side is not None, f"{name} goes on from a side request"
     if may_begin and record.messages[0] != log.messages[0]:
         return "boundary", log
     if log.stop_reason == "refusal" and _drops_the_end(record, log):
         return "refusal", log
-    raise AssertionError(f"{name} does not go on from request number {log.number}: {difference}")
+    raise AssertionError(
+        f"{name} does not go on from request number {log.number}: "
+        f"{difference or 'it goes on from a side request'}"
+    )
 
 
 def _extension(rest: Sequence[Mapping[str, Any]], base: Recorded, name: str) -> Kind:

@@ -146,7 +146,8 @@ def _check_answers(before: Turn | None, turn: Turn) -> None:
             raise invalid(
                 placed.path,
                 f"unexpected `tool_use_id` found in `tool_result` blocks: {id_}. Each "
-                "`tool_result` block must have a corresponding `tool_use` block in the previous message.",
+                "`tool_result` block must have a corresponding `tool_use` block in the previous "
+                "message.",
             )
         if id_ in seen:
             raise invalid(
