@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -52,8 +52,8 @@ class ByteCounter:
 
 def facts(window: int | None = 200_000, **changes: object) -> ModelFacts:
     """Return the facts of a made-up model."""
-    known = {"max_output_tokens": 64_000, "factor_prior": 1.35, **changes}
-    return ModelFacts("model", window, "api", **known)  # type: ignore[arg-type]
+    known = ModelFacts("model", window, "api", 64_000)
+    return replace(known, **changes)  # type: ignore[arg-type]  # fields of ModelFacts
 
 
 def prompt(text: str = "go", turn: int = 1) -> MessageEntry:
