@@ -194,13 +194,16 @@ class AnthropicModel:
         return cast("AsyncAnthropic", client)
 
     async def _open(self, params: dict[str, Any]) -> AsyncStream[RawMessageStreamEvent]:
-        client = await self._connect()
         try:
-            opened = client.messages.create(**params, stream=True)
-            return cast("AsyncStream[RawMessageStreamEvent]", await self._translated(opened))
-        except UnicodeEncodeError:  # half a surrogate pair somewhere: seldom, so mended only then
-            opened = client.messages.create(**mend(params), stream=True)
-            return cast("AsyncStream[RawMessageStreamEvent]", await self._translated(opened))
+            return await self._send(params)
+        except UnicodeEncodeError:
+            pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
+        return await self._send(mend(params))
+
+    async def _send(self, params: dict[str, Any]) -> AsyncStream[RawMessageStreamEvent]:
+        client = await self._connect()
+        opened = await self._translated(client.messages.create(**params, stream=True))
+        return cast("AsyncStream[RawMessageStreamEvent]", opened)
 
     async def _next(self, events: AsyncIterator[Any]) -> Json | None:
         """Return the stream's next event, None at its end; an error event is raised."""

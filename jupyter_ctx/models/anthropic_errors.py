@@ -6,6 +6,7 @@ what happened, where, what to do next; the provider's own words follow it. All o
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -334,13 +335,14 @@ def _said(where: Where, words: str, who: str = "The provider") -> str:
 
 def _reason(error: BaseException) -> str:
     """Return the innermost reason the system gave, such as "Connection refused"."""
-    reason = str(error) or type(error).__name__
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.strerror:
-            reason = seen.strerror
-        seen = seen.__cause__ or seen.__context__
-    return reason
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(error.exceptions[0])
+    inner = error.__cause__ or next(iter(error.args), None)
+    if isinstance(inner, BaseException):
+        return _reason(inner)
+    if isinstance(error, (ConnectionError, TimeoutError)) and error.errno is not None:
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _text(value: object) -> str:
