@@ -1,0 +1,326 @@
+"""nbformat outputs as a model sees them: one text, and pictures.
+
+Of each output the best form is taken once: a frame's plain form rather than its markup, a
+picture as a picture, programs for a browser as one line. Everything else stays in the store.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..core.blocks import Image
+from .charts import LABEL_CHARS, describe_chart, describe_svg, shorten
+from .html_text import html_to_text
+from .images import MAX_EDGE_PX, BadImageError, load_image
+from .terminal import resolve
+from .tracebacks import render_error
+
+MAX_IMAGES = 20
+"""Pictures of one result; with more in a request the API allows 2,000 px a side only."""
+
+MAX_IMAGES_BASE64 = 10_000_000
+"""All pictures of one result together, in base64 characters; a request may have 32 MB."""
+
+JSON_CHARS = 2_000
+"""Longest JSON shown, in characters."""
+
+NOTE_KEY = "jupyter_ctx"
+"""Key of an output's metadata under which `{"note": text}` adds a line that no MIME type has."""
+
+_PICTURES = ("image/png", "image/jpeg", "image/gif")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_BARE = re.compile(r"<(?:class ')?([\w.]+)'?(?: object)?(?: at 0x[0-9A-Fa-f]+)?>")
+_DATA_URI = re.compile(
+    r"data:([\w.+-]{1,100}/[\w.+-]{1,100})(?:;[\w.+-]{1,100}=[\w.+-]{1,100}){0,8};base64,"
+    r"[A-Za-z0-9+/=_%-]*"
+)
+_MEDIA_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:iVBORw0KGgo|/9j/4|R0lGOD|JVBERi0|UklGR|UEsDB)[A-Za-z0-9+/]{40,}={0,2}"
+    r"(?:(?:\r?\n|\\n)[A-Za-z0-9+/]{60,}={0,2})*"
+)
+_OLD_NAMES = {  # nbformat 2 and 3
+    "text": "text/plain",
+    "html": "text/html",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "jpeg": "image/jpeg",
+    "latex": "text/latex",
+    "json": "application/json",
+    "javascript": "application/javascript",
+    "pdf": "application/pdf",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a model sees of some outputs.
+
+    `text` is valid UTF-8 without control characters but newline and tab, and is empty only if
+    there was no output. `mime_types` names every type the outputs had, sorted.
+    """
+
+    text: str
+    images: tuple[Image, ...] = ()
+    mime_types: tuple[str, ...] = ()
+
+
+def render_outputs(
+    outputs: Iterable[object], *, max_images: int = MAX_IMAGES, max_edge_px: int = MAX_EDGE_PX
+) -> Rendered:
+    """Return `outputs` (nbformat, of any version) as the model sees them.
+
+    At most `max_images` pictures, each at most `max_edge_px` on its long edge; a line of the text
+    stands for every picture. A stream comes back character for character unless it holds control
+    characters or base64 of a picture or document. Total: what is no valid output is named by type
+    and size.
+    """
+    renderer = _Renderer(max_images, max_edge_px)
+    parts = [text for output in _merge_streams(outputs) if (text := renderer.render(output))]
+    return Rendered(_join(parts), tuple(renderer.images), tuple(sorted(renderer.mime_types)))
+
+
+def summarise_outputs(outputs: Iterable[object]) -> str:
+    """Return one short line about `outputs` without rendering them, "none" if there are none."""
+    said: dict[str, int] = {}
+    for output in _merge_streams(outputs):
+        label, chars = _measure(output)
+        said[label] = said.get(label, 0) + chars
+    if not said:
+        return "none"
+    listed = [
+        f"{label} ({chars:,} characters)" if chars else label for label, chars in said.items()
+    ]
+    more = [f"… {len(listed) - 8} more kinds"] if len(listed) > 8 else []
+    return ", ".join([*listed[:8], *more])
+
+
+def _measure(output: object) -> tuple[str, int]:
+    """Return what kind of output it is and how many characters of text, 0 if that says nothing."""
+    if not isinstance(output, Mapping):
+        return "unknown output", 0
+    kind = output.get("output_type")
+    if kind == "stream":
+        return _stream_name(output), len(_text(output.get("text")))
+    if kind in ("error", "pyerr"):
+        return f"error {shorten(_text(output.get('ename')), 60)}", 0
+    data = _bundle(output)
+    rich = sorted(mime for mime in data if mime != "text/plain")
+    label = " + ".join(shorten(mime, 60) for mime in (rich or ["text/plain"])[:4])
+    if any(mime in data for mime in _PICTURES):
+        return label, 0
+    plain = _text(data.get("text/plain"))
+    if plain and not _BARE.fullmatch(plain):
+        return label, len(plain)
+    return label, sum(len(_text(data[mime])) for mime in rich if mime.startswith("text/"))
+
+
+class _Renderer:
+    """Renders outputs in order; collects pictures and types on the way."""
+
+    def __init__(self, max_images: int, max_edge_px: int) -> None:
+        self._max_images = max_images
+        self._max_edge_px = max_edge_px
+        self._base64_left = MAX_IMAGES_BASE64
+        self.images: list[Image] = []
+        self.mime_types: set[str] = set()
+
+    def render(self, output: object) -> str:
+        """Return the text of one output; "" only for a stream that holds nothing."""
+        if not isinstance(output, Mapping):
+            return f"[no output but {type(output).__name__}]"
+        kind = output.get("output_type")
+        if kind == "stream":
+            return self._stream(output)
+        if kind in ("error", "pyerr"):
+            self.mime_types.add("text/plain")
+            return strip_base64(
+                render_error(
+                    _text(output.get("ename")),
+                    _text(output.get("evalue")),
+                    _texts(output.get("traceback")),
+                )
+            )
+        data = _bundle(output)
+        self.mime_types.update(resolve(mime) for mime in data)
+        if kind in ("display_data", "execute_result", "update_display_data", "pyout"):
+            return self._bundle(data, _note(output)) or f"[{kind} without data]"
+        if data:
+            return self._bundle(data, "") or f"[{shorten(str(kind), 60)} without data]"
+        return f"[output of unknown type {shorten(str(kind), 60)}, {_size_of(output)}]"
+
+    def _stream(self, output: Mapping[str, object]) -> str:
+        text = _text(output.get("text"))
+        if not text:
+            return ""
+        self.mime_types.add("text/plain")
+        return strip_base64(resolve(text)) or f"[{_stream_name(output)}: only control characters]"
+
+    def _bundle(self, data: Mapping[str, object], note: str) -> str:
+        """Return the best text form of a MIME bundle, "" if it holds nothing."""
+        plain = resolve(_text(data.get("text/plain")))
+        if "text/latex" not in data:
+            for mime in _PICTURES:
+                if mime in data:
+                    return self._picture(mime, _text(data[mime]), plain)
+        for mime, value in data.items():
+            if (said := describe_chart(mime, value)) is not None:
+                return said
+        bare = _BARE.fullmatch(plain.strip())
+        if plain.strip() and not bare and _WIDGET not in data:
+            return strip_base64(_with_note(plain, note))
+        chosen = next((text for text in _rich_forms(data, plain) if text.strip()), "")
+        return strip_base64(_with_note(chosen or plain, note)) if chosen or plain else _named(data)
+
+    def _picture(self, mime: str, data: str, plain: str) -> str:
+        """Take one picture in and return the line that stands for it."""
+        label = f": {shorten(plain)}" if plain.strip() and len(plain) <= LABEL_CHARS else ""
+        if len(self.images) >= self._max_images:
+            return f"[{mime}, {_size_of(data)}, not shown: more than {self._max_images} pictures]"
+        try:
+            image, (width, height) = load_image(data, max_edge_px=self._max_edge_px)
+        except BadImageError as error:
+            return f"[{mime}, {_size_of(data)}, not shown: {error}{label}]"
+        if len(image.data) > self._base64_left:
+            return f"[{mime} {width}×{height}, not shown: the pictures before it take all the room]"
+        self._base64_left -= len(image.data)
+        self.images.append(image)
+        scaled = (image.width_px, image.height_px) != (width, height)
+        shown = f", shown at {image.width_px}×{image.height_px}" if scaled else ""
+        return f"[{mime} {width}×{height}{shown}{label}]"
+
+
+def strip_base64(text: str) -> str:
+    """Return `text` with data URIs and base64 of pictures and documents named by size instead."""
+    if "base64," in text:
+        text = _DATA_URI.sub(lambda uri: f"[data:{uri[1]}, {len(uri[0]):,} characters]", text)
+    return _MEDIA_BASE64.sub(lambda run: f"[base64, {len(run[0]):,} characters]", text)
+
+
+def _rich_forms(data: Mapping[str, object], plain: str) -> Iterator[str]:
+    """Yield the text forms of a bundle whose plain form says little, the best first."""
+    for mime in ("text/markdown", "text/latex"):
+        yield resolve(_text(data.get(mime)))
+    markup = _text(data.get("text/html"))
+    yield resolve(html_to_text(markup)) if markup else ""
+    if "application/json" in data:
+        yield _json_text(data["application/json"])
+    if svg := _text(data.get("image/svg+xml")):
+        yield describe_svg(resolve(svg))
+    if _WIDGET in data:
+        yield f"[widget: {shorten(plain)}]" if plain.strip() else "[widget]"
+    for mime in sorted(data):
+        if mime.startswith("text/") and mime not in ("text/plain", "text/html", "text/javascript"):
+            yield resolve(_text(data[mime]))
+    if any(mime != "text/plain" for mime in data):
+        yield _named(data, plain)
+
+
+def _named(data: Mapping[str, object], plain: str = "") -> str:
+    """Return a bundle's types and sizes in one line."""
+    bare = _BARE.fullmatch(plain.strip())
+    said = [
+        f"{shorten(resolve(mime), 80)}, {_size_of(value, mime)}"
+        for mime, value in sorted(data.items())
+        if mime != "text/plain" or len(data) == 1
+    ]
+    label = f"{bare[1]}: " if bare else ""
+    more = f"; … {len(said) - 6} more" if len(said) > 6 else ""
+    return f"[{label}{'; '.join(said[:6])}{more}]" if said else ""
+
+
+def _json_text(value: object) -> str:
+    text = resolve(value if isinstance(value, str) else _dump(value))
+    if len(text) <= JSON_CHARS:
+        return text
+    return f"{text[:JSON_CHARS]}… [{len(text):,} characters of JSON in all]"
+
+
+def _dump(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=lambda odd: f"<{type(odd).__name__}>")
+    except (ValueError, TypeError, RecursionError) as error:
+        return f"[JSON that cannot be written: {error}]"
+
+
+def _size_of(value: object, mime: str = "") -> str:
+    """Return the size of `value` in words; base64 is given in bytes of what it encodes."""
+    text = value if isinstance(value, str) else _text(value) or _dump(value)
+    is_text = mime.startswith("text/") or mime.endswith(("json", "javascript", "xml"))
+    if mime and not is_text:
+        return f"{len(text) * 3 // 4:,} bytes"
+    return f"{len(text):,} characters"
+
+
+def _with_note(text: str, note: str) -> str:
+    return f"{text.rstrip()}\n{note}" if note else text
+
+
+def _note(output: Mapping[str, object]) -> str:
+    """Return the line the kernel added to an output's metadata, "" if none."""
+    metadata = output.get("metadata")
+    ours = metadata.get(NOTE_KEY) if isinstance(metadata, Mapping) else None
+    return resolve(_text(ours.get("note"))) if isinstance(ours, Mapping) else ""
+
+
+def _bundle(output: Mapping[str, object]) -> dict[str, object]:
+    """Return an output's MIME bundle; one of nbformat 2 or 3 keeps it in short names."""
+    data = output.get("data")
+    if isinstance(data, Mapping):
+        return {str(mime): value for mime, value in data.items()}
+    return {mime: output[name] for name, mime in _OLD_NAMES.items() if name in output}
+
+
+def _merge_streams(outputs: Iterable[object]) -> Iterator[object]:
+    """Yield the outputs, neighbouring pieces of one stream as one."""
+    pieces: list[str] = []
+    name = ""
+    for output in outputs:
+        is_stream = isinstance(output, Mapping) and output.get("output_type") == "stream"
+        if is_stream and isinstance(output, Mapping):
+            if pieces and _stream_name(output) != name:
+                yield {"output_type": "stream", "name": name, "text": "".join(pieces)}
+                pieces = []
+            name = _stream_name(output)
+            pieces.append(_text(output.get("text")))
+            continue
+        if pieces:
+            yield {"output_type": "stream", "name": name, "text": "".join(pieces)}
+            pieces = []
+        yield output
+    if pieces:
+        yield {"output_type": "stream", "name": name, "text": "".join(pieces)}
+
+
+def _stream_name(output: Mapping[str, object]) -> str:
+    return "stderr" if "stderr" in (output.get("name"), output.get("stream")) else "stdout"
+
+
+def _join(parts: Sequence[str]) -> str:
+    """Return the parts, each beginning on a line of its own."""
+    pieces: list[str] = []
+    for part in parts:
+        if pieces and not pieces[-1].endswith("\n"):
+            pieces.append("\n")
+        pieces.append(part)
+    return "".join(pieces)
+
+
+def _text(value: object) -> str:
+    """Return a multi-line string of nbformat (a text or a list of texts), "" if it is none."""
+    if isinstance(value, str):
+        return value
+    parts = _texts(value)
+    # nbformat 2 kept the lines of a list without their ends, later ones keep them with them.
+    ends = "\n" if len(parts) > 1 and not any("\n" in part for part in parts) else ""
+    return ends.join(parts)
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [part for part in value if isinstance(part, str)]
+    return []
