@@ -14,6 +14,8 @@ export default tseslint.config(
       'react-hooks/exhaustive-deps': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': 'error',
       '@typescript-eslint/consistent-type-imports': 'error',
+      // Lumino's signals take `this` as an argument of connect().
+      '@typescript-eslint/unbound-method': 'off',
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }]
     }
   },
@@ -27,7 +29,10 @@ export default tseslint.config(
           patterns: [
             { group: ['@jupyterlab/*', '@jupyter/*'], message: 'The view takes a Host instead.' },
             { group: ['@lumino/*'], message: 'The view takes a Host instead.' },
-            { group: ['**/lab/*', '**/client'], message: 'Arrows point from the mount to the view.' }
+            {
+              group: ['**/lab/*', '**/client'],
+              message: 'Arrows point from the mount to the view.'
+            }
           ]
         }
       ]

@@ -67,7 +67,7 @@ export class KernelClient implements IDisposable {
     const before = this._comm;
     try {
       const [first] = await this._findComms();
-      if (this._isDisposed || this._comm !== before) {
+      if (!this._hears(before)) {
         return; // the kernel spoke meanwhile
       }
       if (first === undefined) {
@@ -78,7 +78,7 @@ export class KernelClient implements IDisposable {
       }
       const now = before ?? this._listenTo(first);
       await kernel.info;
-      if (!this._isDisposed && this._comm === now) {
+      if (this._hears(now)) {
         await this._openOwn();
       }
     } catch (error) {
@@ -87,6 +87,11 @@ export class KernelClient implements IDisposable {
         console.error('jupyter_ctx: the kernel could not be asked for its context', error);
       }
     }
+  }
+
+  /** Whether `comm`, or none if null, is still the one that counts. */
+  private _hears(comm: Kernel.IComm | null): boolean {
+    return !this._isDisposed && this._comm === comm;
   }
 
   /** Return the ids of the extension's comms in the kernel, none if it is not loaded. */

@@ -138,7 +138,10 @@ function parseContext(data: unknown): IContext {
     measured_tokens: count(fields, 'measured_tokens'),
     estimated_tokens: count(fields, 'estimated_tokens'),
     is_estimate: flag(fields, 'is_estimate'),
-    parts: Object.fromEntries(PARTS.map(part => [part, count(parts, part)])) as Record<Part, number>,
+    parts: Object.fromEntries(PARTS.map(part => [part, count(parts, part)])) as Record<
+      Part,
+      number
+    >,
     free_tokens: orNull(fields, 'free_tokens', amount),
     reserve_tokens: orNull(fields, 'reserve_tokens', count),
     usage: {

@@ -101,4 +101,6 @@ class NotebookPage:
     def set_theme(self, *, dark: bool) -> None:
         """Switch to JupyterLab's own dark or light theme."""
         self.command("apputils:change-theme", theme=f"JupyterLab {'Dark' if dark else 'Light'}")
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{str(not dark).lower()}']")
+        self.page.wait_for_function(
+            "light => document.body.dataset.jpThemeLight === light", arg=str(not dark).lower()
+        )

@@ -1,6 +1,7 @@
 /** The gauge in Lab's status bar, and the breakdown that opens above it. */
 
 import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import type { ISignal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
@@ -122,23 +123,29 @@ class GaugePopover extends ReactWidget {
         this._closeIt();
       }
     } else if (event.type === 'resize') {
-      this._place();
+      requestAnimationFrame(this._place); // Lab lays its panels out on the same event
     } else if (event.target instanceof Node && !this._contains(event.target)) {
       this._closeIt();
     }
   }
 
-  protected override onAfterAttach(): void {
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
     document.addEventListener('pointerdown', this, true);
     document.addEventListener('keydown', this, true);
     window.addEventListener('resize', this);
-    this.update();
   }
 
-  protected override onBeforeDetach(): void {
+  protected override onBeforeDetach(message: Message): void {
+    super.onBeforeDetach(message);
     document.removeEventListener('pointerdown', this, true);
     document.removeEventListener('keydown', this, true);
     window.removeEventListener('resize', this);
+  }
+
+  protected override onUpdateRequest(message: Message): void {
+    super.onUpdateRequest(message);
+    this._place();
   }
 
   protected override render(): React.ReactElement {
@@ -156,7 +163,10 @@ class GaugePopover extends ReactWidget {
   }
 
   /** Above the anchor, its right edge on the anchor's, within the window. */
-  private _place(): void {
+  private readonly _place = (): void => {
+    if (this.isDisposed) {
+      return;
+    }
     const anchor = this._anchor.node.getBoundingClientRect();
     const right = Math.max(MARGIN, window.innerWidth - anchor.right);
     Object.assign(this.node.style, {
@@ -165,7 +175,7 @@ class GaugePopover extends ReactWidget {
       maxHeight: `${anchor.top - 2 * MARGIN}px`,
       maxWidth: `${window.innerWidth - right - MARGIN}px`
     });
-  }
+  };
 
   private readonly _current: CurrentNotebook;
   private readonly _anchor: Widget;

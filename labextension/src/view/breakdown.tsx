@@ -71,9 +71,6 @@ function Body({ state }: { state: IPanelState }): React.ReactElement {
       <Forecast state={state} context={context} />
       <Parts context={context} />
       <Cost context={context} />
-      <div className="small quiet jctx-foot">
-        {context.model}, window {SOURCES[context.window_source]}
-      </div>
     </>
   );
 }
@@ -118,7 +115,13 @@ function Mark({ context }: { context: Sized }): React.ReactElement {
   );
 }
 
-function Forecast({ state, context }: { state: IPanelState; context: IContext }): React.ReactElement {
+function Forecast({
+  state,
+  context
+}: {
+  state: IPanelState;
+  context: IContext;
+}): React.ReactElement {
   return (
     <div className="row jctx-forecast">
       <span className="grow">{forecast(state, context)}</span>
@@ -252,9 +255,6 @@ function Cost({ context }: { context: IContext }): React.ReactElement {
             <th scope="col" className="num">
               Tokens
             </th>
-            <th scope="col" className="num">
-              USD
-            </th>
           </tr>
         </thead>
         <tbody>
@@ -262,23 +262,29 @@ function Cost({ context }: { context: IContext }): React.ReactElement {
             <tr key={kind}>
               <th scope="row">{name}</th>
               <td className="num">{formatCount(usage[kind])}</td>
-              <td />
             </tr>
           ))}
           <tr className="rule">
             <th scope="row">
               <b>Session</b>
             </th>
-            <td className="num">{formatCount(all)}</td>
-            <td className="num">{cost === null ? 'unknown' : <b>{formatUsd(cost)}</b>}</td>
+            <td className="num">
+              <b>{formatCount(all)}</b>
+            </td>
           </tr>
         </tbody>
       </table>
-      {ratio !== null && (
-        <div className="small jctx-ratio">
-          <b>{`${(100 * ratio).toFixed(1)} %`}</b> of input read from cache
-        </div>
-      )}
+      <div className="small jctx-facts">
+        <span>{cost === null ? 'price unknown' : <b>{`${formatUsd(cost)} USD`}</b>}</span>
+        {ratio !== null && (
+          <span>
+            <b>{`${(100 * ratio).toFixed(1)} %`}</b> of input read from cache
+          </span>
+        )}
+        <span className="quiet">
+          {context.model}, window {SOURCES[context.window_source]}
+        </span>
+      </div>
     </div>
   );
 }

@@ -1,0 +1,233 @@
+import type { Kernel } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+import { describe, expect, it } from 'vitest';
+
+import { KernelClient } from '../client';
+import type { PanelEvent } from '../state';
+import { load } from './fixtures';
+
+/** A comm that remembers what was done to it, and lets a test speak for the kernel. */
+class FakeComm {
+  constructor(readonly commId: string) {}
+  onMsg: (message: unknown) => void = () => undefined;
+  onClose: (message: unknown) => void = () => undefined;
+  isDisposed = false;
+  readonly done: string[] = [];
+  readonly subshellStarted = Promise.resolve();
+  open(): void {
+    this.done.push('open');
+  }
+  close(): void {
+    this.done.push('close');
+  }
+  say(name: string): void {
+    this.onMsg({ content: { data: load(name) } });
+  }
+}
+
+type Target = (comm: FakeComm, message: unknown) => void;
+
+/** What the client uses of a kernel connection; `inKernel` are the comms it knows of. */
+class FakeKernel {
+  constructor(readonly inKernel: string[] = []) {}
+  readonly statusChanged = new Signal<this, string>(this);
+  readonly connectionStatusChanged = new Signal<this, string>(this);
+  readonly username = 'user';
+  readonly clientId = 'client';
+  readonly supportsSubshells = true;
+  connectionStatus = 'connected';
+  isDisposed = false;
+  info: Promise<unknown> = Promise.resolve({});
+  readonly comms: FakeComm[] = [];
+  readonly asked: unknown[] = [];
+  target: Target | null = null;
+
+  registerCommTarget(_: string, target: Target): void {
+    this.target = target;
+  }
+  removeCommTarget(): void {
+    this.target = null;
+  }
+  createComm(_: string, id = `own-${this.comms.length}`): FakeComm {
+    const comm = new FakeComm(id);
+    this.comms.push(comm);
+    return comm;
+  }
+  sendControlMessage(message: unknown): { done: Promise<unknown> } {
+    this.asked.push(message);
+    const comms = Object.fromEntries(this.inKernel.map(id => [id, { target_name: 'jupyter_ctx' }]));
+    return { done: Promise.resolve({ content: { status: 'ok', comms } }) };
+  }
+  announce(data: object = {}): FakeComm {
+    const comm = new FakeComm('kernel');
+    this.target?.(comm, { content: { data } });
+    return comm;
+  }
+}
+
+function link(kernel: FakeKernel): { client: KernelClient; events: PanelEvent[] } {
+  const events: PanelEvent[] = [];
+  const client = new KernelClient(kernel as unknown as Kernel.IKernelConnection, event =>
+    events.push(event)
+  );
+  return { client, events };
+}
+
+/** Let every promise that is already resolved take effect. */
+const settled = (): Promise<void> =>
+  new Promise(resolve => {
+    setTimeout(resolve);
+  });
+
+const types = (events: PanelEvent[]): string[] => events.map(({ type }) => type);
+
+describe('KernelClient', () => {
+  it('opens no comm to a kernel that has none, and asks on the control channel', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+
+    expect(kernel.comms).toEqual([]);
+    expect(events).toEqual([]);
+    expect(kernel.asked).toMatchObject([
+      { channel: 'control', header: { msg_type: 'comm_info_request' } }
+    ]);
+  });
+
+  it('hears the kernel that announces itself', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+
+    const comm = kernel.announce();
+    comm.say('hello');
+    comm.say('context_measured');
+
+    expect(types(events)).toEqual(['hello', 'context']);
+  });
+
+  it('takes a first message that comes with the opening', () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+
+    kernel.announce(load('hello') as object);
+
+    expect(types(events)).toEqual(['hello']);
+  });
+
+  it('opens a comm of its own where the extension is loaded already', async () => {
+    const kernel = new FakeKernel(['theirs']);
+    const { events } = link(kernel);
+    await settled();
+
+    expect(kernel.comms.map(({ commId, done }) => [commId, done])).toEqual([
+      ['theirs', []],
+      ['own-1', ['open']]
+    ]);
+    kernel.comms[1]?.say('hello');
+    expect(types(events)).toEqual(['hello']);
+  });
+
+  it('listens to a comm that is there while the kernel is too busy to take a new one', async () => {
+    const kernel = new FakeKernel(['theirs']);
+    kernel.info = new Promise(() => undefined);
+    const { events } = link(kernel);
+    await settled();
+
+    kernel.comms[0]?.say('context_measured');
+
+    expect(kernel.comms).toHaveLength(1);
+    expect(types(events)).toEqual(['context']);
+  });
+
+  it('does not heed an earlier comm, not even its end', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+    const first = kernel.announce();
+    const second = kernel.announce();
+
+    first.say('context_paused');
+    first.onClose({});
+    second.say('hello');
+
+    expect(types(events)).toEqual(['hello']);
+  });
+
+  it('is disconnected when its comm is closed', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+
+    kernel.announce().onClose({});
+
+    expect(types(events)).toEqual(['disconnected']);
+  });
+
+  it.each(['restarting', 'autorestarting', 'terminating', 'dead'])(
+    'is disconnected when the kernel is %s, and hears it again afterwards',
+    async status => {
+      const kernel = new FakeKernel();
+      const { events } = link(kernel);
+      await settled();
+      kernel.announce();
+
+      kernel.statusChanged.emit(status);
+      kernel.announce().say('hello');
+
+      expect(types(events)).toEqual(['disconnected', 'hello']);
+    }
+  );
+
+  it('asks for the present state when the connection was lost and came back', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+    kernel.announce().say('hello');
+    kernel.inKernel.push('kernel');
+
+    kernel.connectionStatusChanged.emit('connecting');
+    kernel.connectionStatusChanged.emit('connected');
+    await settled();
+    kernel.comms[0]?.say('context_measured');
+
+    expect(kernel.comms[0]?.done).toEqual(['open']);
+    expect(types(events)).toEqual(['hello', 'context']);
+  });
+
+  it('is disconnected when the kernel that came back has lost the extension', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+    kernel.announce().say('hello');
+
+    kernel.connectionStatusChanged.emit('connecting');
+    kernel.connectionStatusChanged.emit('connected');
+    await settled();
+
+    expect(types(events)).toEqual(['hello', 'disconnected']);
+  });
+
+  it('passes on why a message was refused', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+
+    kernel.announce().say('refused/future_version');
+
+    expect(types(events)).toEqual(['refused']);
+  });
+
+  it('closes on disposal the comm that it opened, and leaves the others', async () => {
+    const kernel = new FakeKernel(['theirs']);
+    const { client, events } = link(kernel);
+    await settled();
+
+    client.dispose();
+    kernel.comms[1]?.say('hello');
+
+    expect(kernel.comms.map(({ done }) => done)).toEqual([[], ['open', 'close']]);
+    expect(kernel.target).toBeNull();
+    expect(events).toEqual([]);
+  });
+});
