@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, TextIO, Unpack
+from typing import TextIO, Unpack
 
 from ..core.blocks import tool_uses
 from ..core.ports import ToolOutput
@@ -16,9 +16,11 @@ from ..core.transcript import Entry, FateEntry, MessageEntry, SessionEntry
 from ..errors import StoreError
 from .files import remove_leftovers, store_errors
 from .jsonl import JsonlFile
+from .kept import MemoryResults
 from .locks import SessionLock
 from .metadata import MetadataFields, SessionInfo, write_info
-from .results import MemoryResults, ResultFolder, Results, StoredResult
+from .results import ResultFolder
+from .stored import Results, StoredResult
 from .turns import turn_text
 
 _TURN = re.compile(r"turn-(\d{1,9})", re.ASCII)
@@ -71,8 +73,11 @@ class MemorySession:
         """Store a text of this session (`prompt-<turn>`); return its path likewise."""
         return self._results.save_text(name, text)
 
-    def make_spool(self) -> BinaryIO:
-        """Return a new open file whose `name` is its path, to write a long text into."""
+    def make_spool(self) -> tuple[int, Path]:
+        """Create a file to write a long text into; return its open descriptor and its path.
+
+        `save_result` moves it into place. Raises StoreError where there is no disk at all.
+        """
         return self._results.make_spool()
 
     def open_text(self, name: str) -> TextIO:

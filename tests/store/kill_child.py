@@ -29,9 +29,10 @@ def run(home: Path, session_id: str, acknowledged: int) -> None:
         if n % 2:
             session.save_result(name, "run_code", ToolOutput(text))
         else:
-            with session.make_spool() as file:
-                os.write(file.fileno(), text.encode())
-            spooled = SpooledText(file.name, len(text), 100, len(text), "", "")
+            fd, path = session.make_spool()
+            os.write(fd, text.encode())
+            os.close(fd)
+            spooled = SpooledText(str(path), len(text), 100, len(text), "", "")
             session.save_result(name, "run_code", ToolOutput(spooled))
         os_write(acknowledged, json.dumps({"result": name, "text": text}).encode() + b"\n")
         session.update_metadata(tokens=n)

@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.core.ports import SpooledText, ToolOutput
 from jupyter_ctx.errors import StoreError
-from jupyter_ctx.store.results import (
-    KeptTexts,
-    MemoryResults,
-    ResultFolder,
-    StoredResult,
-    file_stem,
-    result_stem,
-)
+from jupyter_ctx.store.kept import Kept, KeptTexts, MemoryResults
+from jupyter_ctx.store.results import ResultFolder
+from jupyter_ctx.store.stored import StoredResult, file_stem, result_stem
 
 from .disks import full_disk, mode_of, umask
 
@@ -64,10 +59,11 @@ def files_below(folder: Path) -> set[str]:
 
 def spool(results: ResultFolder | MemoryResults, data: bytes) -> SpooledText:
     """Write a spool and describe it."""
-    with results.make_spool() as file:
-        file.write(data)
+    fd, path = results.make_spool()
+    os.write(fd, data)
+    os.close(fd)
     text = data.decode()
-    return SpooledText(file.name, len(text), text.count("\n"), len(data), text[:9], text[-9:])
+    return SpooledText(str(path), len(text), text.count("\n"), len(data), text[:9], text[-9:])
 
 
 def test_a_result_has_two_files(results: ResultFolder) -> None:
@@ -213,11 +209,12 @@ def test_a_bad_json_file_is_an_error(results: ResultFolder) -> None:
 
 def test_outputs_that_are_no_json_are_an_error(results: ResultFolder) -> None:
     """They raise StoreError, leave no file, and the text can be read all the same."""
-    with pytest.raises(StoreError, match="no JSON"):
-        results.save_result("a", "run_code", ToolOutput("text", outputs=({"a": object()},)))
+    for place in (results, MemoryResults()):
+        with pytest.raises(StoreError, match="no JSON"):
+            place.save_result("a", "run_code", ToolOutput("text", outputs=({"a": object()},)))
 
+        assert read(place, "a") == "text"
     assert files_below(results.home.parent) == set()
-    assert results.read_text("a") == "text"
 
 
 # Spools -----------------------------------------------------------------------------------------
@@ -235,9 +232,12 @@ def test_a_spool_is_moved_into_place(results: ResultFolder) -> None:
 
 def test_a_spool_lies_in_the_sessions_folder(results: ResultFolder) -> None:
     """So that moving it is a rename; only its owner can read it."""
-    with umask(0), results.make_spool() as file:
-        assert Path(file.name).parent == results.path
-        assert mode_of(Path(file.name)) == 0o600
+    with umask(0):
+        fd, path = results.make_spool()
+    os.close(fd)
+
+    assert path.parent == results.path
+    assert mode_of(path) == 0o600
 
 
 def test_a_spool_on_another_disk_is_copied(results: ResultFolder) -> None:
@@ -293,14 +293,19 @@ def test_a_spool_needs_no_store(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_the_text_in_memory(results: ResultFolder) -> None:
     """The save raises, nothing half is left, the text can be read, and is written later on."""
     results.save_result("a", "run_code", ToolOutput("first"))
-    with full_disk(results.path / "none", 3), pytest.raises(StoreError, match=r"b\.txt"):
-        results.save_result("b", "run_code", ToolOutput("second"))
+    with (
+        full_disk(results.path / "none", 3),
+        pytest.raises(StoreError, match=r"b\.txt could not be written"),
+    ):
+        results.save_result("b", "run_code", ToolOutput("second", outputs=OUTPUTS))
 
     assert files_below(results.path) == {"a.txt", "a.json"}
     assert results.has("b")
     assert results.read_text("b") == "second"
+    assert results.read_result("b") == StoredResult("run_code", OUTPUTS)
     results.save_text("prompt-1", "third")
-    assert (results.path / "b.txt").read_text() == "second"
+    assert files_below(results.path) == {"a.txt", "a.json", "b.txt", "b.json", "prompt-1.txt"}
+    assert results.read_text("b") == "second"
 
 
 def test_a_stored_result_survives_a_failed_save(results: ResultFolder) -> None:
@@ -324,7 +329,7 @@ def test_a_vanished_home_is_not_made_anew(results: ResultFolder) -> None:
     assert results.read_text("b") == "second"
     away.rename(results.home)
     results.close()
-    assert files_below(results.path) == {"a.txt", "a.json", "b.txt"}
+    assert files_below(results.path) == {"a.txt", "a.json", "b.txt", "b.json"}
 
 
 def test_a_removed_results_folder_is_made_again(results: ResultFolder) -> None:
@@ -339,12 +344,12 @@ def test_a_removed_results_folder_is_made_again(results: ResultFolder) -> None:
 
 def test_memory_is_bounded() -> None:
     """The oldest texts give way; what is kept is within the limit."""
-    kept = KeptTexts(limit_chars=10)
+    kept = KeptTexts(limit=10)
     for name in "abc":
-        kept.keep(name, name * 4)
+        kept.keep(name, Kept(name * 3, b"1"))
 
     assert [stem for stem, _ in kept.items()] == ["b", "c"]
-    kept.keep("d", "d" * 11)
+    kept.keep("d", Kept("d" * 11))
     assert kept.items() == ()
 
 

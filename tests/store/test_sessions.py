@@ -1,7 +1,9 @@
 """Laws of sessions on disk: create, load, fork, find, repair."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -323,15 +325,15 @@ def test_spools_of_a_killed_kernel_are_removed(store: SessionStore) -> None:
     """Loading a session cleans what nobody can use; not while another kernel has it open."""
     session = opened(store.create())
     session.append(prompt(1))
-    spool = session.make_spool()
-    spool.close()
+    fd, spool = session.make_spool()
+    os.close(fd)
     store.load(session.session_id).close()
-    assert Path(spool.name).exists()
+    assert spool.exists()
 
     assert session._lock is not None
     session._lock.release()
     store.load(session.session_id).close()
-    assert not Path(spool.name).exists()
+    assert not spool.exists()
     session.close()
 
 
@@ -471,9 +473,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_the_lock_dies_with_its_process(store: SessionStore) -> None:
     """A killed kernel leaves no lock behind, though a process that it forked lives on."""
-    import os
-    import signal
-
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(store.home)], stdout=subprocess.PIPE, check=False
     )
