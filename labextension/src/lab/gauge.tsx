@@ -122,8 +122,6 @@ class GaugePopover extends ReactWidget {
         event.stopPropagation();
         this._closeIt();
       }
-    } else if (event.type === 'resize') {
-      requestAnimationFrame(this._place); // Lab lays its panels out on the same event
     } else if (event.target instanceof Node && !this._contains(event.target)) {
       this._closeIt();
     }
@@ -133,14 +131,19 @@ class GaugePopover extends ReactWidget {
     super.onAfterAttach(message);
     document.addEventListener('pointerdown', this, true);
     document.addEventListener('keydown', this, true);
-    window.addEventListener('resize', this);
+    // The anchor moves with the window, and with its neighbours in the status bar.
+    for (const moved of [document.body, this._anchor.node.parentElement]) {
+      if (moved) {
+        this._observer.observe(moved);
+      }
+    }
   }
 
   protected override onBeforeDetach(message: Message): void {
     super.onBeforeDetach(message);
     document.removeEventListener('pointerdown', this, true);
     document.removeEventListener('keydown', this, true);
-    window.removeEventListener('resize', this);
+    this._observer.disconnect();
   }
 
   protected override onUpdateRequest(message: Message): void {
@@ -163,10 +166,7 @@ class GaugePopover extends ReactWidget {
   }
 
   /** Above the anchor, its right edge on the anchor's, within the window. */
-  private readonly _place = (): void => {
-    if (this.isDisposed) {
-      return;
-    }
+  private _place(): void {
     const anchor = this._anchor.node.getBoundingClientRect();
     const right = Math.max(MARGIN, window.innerWidth - anchor.right);
     Object.assign(this.node.style, {
@@ -175,9 +175,12 @@ class GaugePopover extends ReactWidget {
       maxHeight: `${anchor.top - 2 * MARGIN}px`,
       maxWidth: `${window.innerWidth - right - MARGIN}px`
     });
-  };
+  }
 
   private readonly _current: CurrentNotebook;
   private readonly _anchor: Widget;
   private readonly _closeIt: () => void;
+  private readonly _observer = new ResizeObserver(() => {
+    this._place();
+  });
 }
