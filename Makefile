@@ -1,0 +1,68 @@
+# Everything a person types. Needs Python 3.11 or later, git and make; no Node, no browser.
+#   make lab     JupyterLab on the first notebook    LAB_ARGS="--no-browser --port 9000" adds arguments
+#   make test    all tests, a real browser's included    PYTEST_ARGS="tests/core -x" narrows them
+#   make check   types, lint and format of both languages; make fix mends what a tool can mend
+
+PYTHON ?= python3
+VENV ?= .venv
+LAB_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+BIN := $(abspath $(VENV))/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+NPM := PATH="$(BIN):$$PATH" $(BIN)/npm --silent --prefix labextension
+ASSETS := jupyter_ctx/labextension
+FRONT := $(filter-out labextension/package-lock.json, \
+  $(wildcard labextension/*.json labextension/schema/* labextension/style/* labextension/src/* labextension/src/*/*))
+
+.PHONY: lab test check fix docs bench clean
+
+lab: .make/lab
+	@$(BIN)/python -m jupyterlab notebooks/01_first_turn.ipynb \
+	  $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(LAB_ARGS)
+
+test: .make/test
+	@set -e; CHROMIUM="$$(.ci/chromium)"; export CHROMIUM; \
+	$(NPM) test; \
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: .make/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(NPM) run check
+
+fix: .make/test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(NPM) run fix
+
+docs: .make/test
+	$(BIN)/python -m tests.docs
+
+bench: .make/test
+	$(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -n 0 -s
+
+# Leaves the virtual environment: remove .venv by hand to start from nothing.
+clean:
+	rm -rf .make build dist $(ASSETS) labextension/lib labextension/node_modules
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage test-results
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+.make/venv:
+	@mkdir -p .make
+	@PYTHON="$(PYTHON)" .ci/venv "$(VENV)"
+	@touch $@
+
+# The built front end is reused by an installation where it lies, so an old one goes first.
+.make/lab: .make/venv pyproject.toml $(FRONT)
+	@echo "Installing jupyter_ctx and building its front end: two minutes the first time."
+	@rm -rf $(ASSETS)
+	@$(PIP) install --editable '.[lab]'
+	@touch $@
+
+.make/test: .make/venv pyproject.toml $(FRONT)
+	@echo "Installing jupyter_ctx with its tests and building its front end: three minutes the first time."
+	@rm -rf $(ASSETS)
+	@$(PIP) install --editable '.[test]'
+	@touch .make/lab $@
