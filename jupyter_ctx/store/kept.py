@@ -22,7 +22,7 @@ KEPT_SIZE = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A text, or the path it is spooled at; `data` is the JSON of a result's outputs, if it is one."""
+    """A text, or the path it is spooled at; `data` is the JSON of a result's outputs, if any."""
 
     text: str | Path
     data: bytes | None = None

@@ -88,6 +88,7 @@ def test_json_is_redacted_at_any_depth() -> None:
         inner = inner[0]
     assert inner == name
     assert value["a"] == [1, None, KEY]
+    assert Redactor([KEY]).json(KEY) == name
 
 
 def test_json_without_a_secret_is_the_very_same_object() -> None:

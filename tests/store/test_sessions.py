@@ -28,8 +28,10 @@ from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store.codec import dump_line
 from jupyter_ctx.store.open_session import MemorySession, OpenSession
 from jupyter_ctx.store.sessions import SessionStore, find_repairs, new_session_id
+from jupyter_ctx.store.turns import turn_text
 
 from .disks import full_disk, mode_of, umask
+from .examples import EXAMPLES
 
 NOTEBOOK = "/work dir/a.ipynb"
 
@@ -305,6 +307,25 @@ def test_a_turn_run_again_is_given_as_it_was_last(store: SessionStore) -> None:
     session.close()
 
 
+def test_every_block_has_a_text_in_a_turn() -> None:
+    """Calls, results, errors, pictures and unknown blocks are told; thinking is not."""
+    text = turn_text(EXAMPLES, 1)
+
+    assert text is not None
+    for said in (
+        "[prompt]\n\nNamespace: x\n\nHi\n",
+        "[run_code toolu_01]\ncode: print(1)\n",
+        '\na: [null, true, 1.5, {"é": "\\u0000"}]\n',
+        "[result toolu_01]\n1\n\n[image/png, 640×480 px]\n",
+        "[error toolu_02]\nlost\n",
+        "[server_tool_use]",
+        "[block]",
+    ):
+        assert said in text
+    assert "Hm" not in text
+    assert turn_text(EXAMPLES, 2) is None
+
+
 def test_missing_results_are_named(store: SessionStore) -> None:
     """A transcript whose result files are gone loads, and names the results."""
     fates = [
@@ -441,6 +462,25 @@ def test_a_fork_that_cannot_be_stored_lives_in_memory(store: SessionStore) -> No
     assert "kept in memory" in second.warnings[1]
     assert [entry.name for entry in first.path.parent.iterdir()] == [first.session_id]
     first.close()
+
+
+def test_where_no_lock_can_be_the_session_opens_with_a_warning(store: SessionStore) -> None:
+    """A disk without locks is no reason to refuse; nothing is cleaned there."""
+    session_id = stored(store, prompt(1))
+    lock = transcript(store, session_id).with_name(".lock")
+    lock.unlink()
+    lock.mkdir()
+    session = store.load(session_id)
+    leftover = opened(session).make_spool()
+    os.close(leftover[0])
+    second = store.load(session_id)
+
+    assert session.session_id == second.session_id == session_id
+    assert "cannot be locked" in session.warnings[0]
+    assert not store.is_open(session_id)
+    assert leftover[1].exists()
+    second.close()
+    session.close()
 
 
 def test_the_lock_is_free_again_after_close(store: SessionStore) -> None:
