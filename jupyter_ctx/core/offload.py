@@ -54,7 +54,6 @@ LEAST_CUT_CHARS = 4
 # Frames are raw tokens; with the largest factor they are these.
 _MESSAGE_FRAME, _TOOL_FRAME = (math.ceil(MOST_FACTOR * raw) for raw in (MESSAGE_FRAME, TOOL_FRAME))
 CUT_TEXT = "\n[Cut here: the window has no room for more now. Ask for a smaller range.]"
-_UNKNOWN_PATH = "tool-results/{}/{}.txt".format("0123456789abcdef-" * 2, "{}")
 
 
 class Estimates(Protocol):
@@ -279,20 +278,17 @@ class _Draft:
         self._counted: dict[str, int] = {}
         self.is_settled = past is not None
         self.decision = Decision(result, "keep", len(result.output.images))
-        self._measure()
         text = result.output.text
-        if past is not None:
-            if past.fate == "offload":
-                self._offload(room.limits.preview_chars)
-        elif isinstance(text, SpooledText):
+        if isinstance(text, SpooledText) or (past is not None and past.fate == "offload"):
             self._offload(room.limits.preview_chars)
-        elif result.spec.offloads and len(text) > cap_chars(room, result.spec):
+            return
+        self._measure()
+        if len(text) > cap_chars(room, result.spec):
             self.offload_for_half()
 
     def _measure(self) -> None:
         """Bring `chars` and, where the window is known, `tokens` up to date."""
-        id_ = self.decision.result.tool_use_id
-        shown = finish(self.decision, _UNKNOWN_PATH.format(id_))
+        shown = finish(self.decision, _path_to_expect(self.decision.result.tool_use_id))
         texts = [block.text for block in shown.content if isinstance(block, Text)]
         self.chars = sum(map(len, texts))
         self._tokens: int | None = None
@@ -440,6 +436,11 @@ def _clean(result: NewResult) -> NewResult:
     return replace(result, output=replace(result.output, text=cleaned))
 
 
+def _path_to_expect(tool_use_id: str) -> str:
+    """Return a path like the one the store will give, but of an id as long as they come."""
+    return f"tool-results/{'0123456789abcdef-' * 2}/{tool_use_id}.txt"
+
+
 def _most(text: str | SpooledText, most_chars: int) -> int:
     """Return a preview's longest form: `most_chars`, and at most 40 % of the text."""
     chars = text.chars if isinstance(text, SpooledText) else len(text)
@@ -456,6 +457,7 @@ def _shown_text(decision: Decision, path: str | None) -> str:
             mime_types=output.mime_types,
             is_error=output.is_error,
             most_chars=decision.most_chars,
+            path_chars=len(_path_to_expect(decision.result.tool_use_id)),
         )
     text = output.text
     assert isinstance(text, str)  # a spooled text is offloaded always

@@ -43,17 +43,22 @@ def build_preview(
     mime_types: Sequence[str] = (),
     is_error: bool = False,
     most_chars: int = 2_000,
+    path_chars: int = 0,
 ) -> str:
     """Return the text that stands for `text`: at most `most_chars` characters, never empty.
 
     It names size, line count, MIME types, `path` and how to read on, then shows head and tail, cut
     at line ends where that costs little. Of an error the tail is the larger part, and the line that
     names the error is in it. `path` None: it could not be stored. With very little room only the
-    handle and a few characters are left, which may be more than `most_chars`.
+    handle and a few characters are left, which may be more than `most_chars`. Of head and tail no
+    more is shown than beside a path of `path_chars` characters, so that a size which was counted
+    before the path was known still holds.
     """
     source = _Source.of(text)
-    header = _build_header(source, tool_use_id, path, mime_types, most_chars)
-    room = max(LEAST_BODY_CHARS, most_chars - len(header) - 1)
+    where = _clip_path(path) if path is not None else "kept in memory only"
+    header = _build_header(source, tool_use_id, where, mime_types, most_chars)
+    spare = max(0, path_chars - len(where)) if where in header else 0
+    room = max(LEAST_BODY_CHARS, most_chars - len(header) - 1 - spare)
     if room < GAP_CHARS * 2:
         body = source.tail[-room:] if is_error else source.head[:room]
         return f"{header}\n{body}"
@@ -76,7 +81,7 @@ class _Source:
 def _build_header(
     source: _Source,
     tool_use_id: str,
-    path: str | None,
+    where: str,
     mime_types: Sequence[str],
     most_chars: int,
 ) -> str:
@@ -84,14 +89,12 @@ def _build_header(
     handle = f'read_result(tool_use_id="{tool_use_id}")'
     if most_chars < SHORT_HEADER_FROM:
         return f"[{chars}: {handle}]"
-    where = _clip_path(path) if path is not None else "kept in memory only"
     if most_chars < FULL_HEADER_FROM:
         return f"[{chars}, {lines}: {handle}; {where}]"
     kinds = _clip(", ".join(mime_types), MIME_CHARS)
     kinds = f" ({kinds})" if kinds else ""
-    stored = f"stored at {where}" if path is not None else where
     return (
-        f"[{chars}, {lines}{kinds}, {stored}. Below: its beginning and its end. "
+        f"[{chars}, {lines}{kinds}: {where}. Below: its beginning and its end. "
         f"{handle[:-1]}, start_line=…, end_line=…) reads on, pattern=… searches it.]"
     )
 
