@@ -173,12 +173,11 @@ class Exchange:
         return self._whole(message, written.events)
 
     def _break_stream(self, events: list[Event]) -> list[Event]:
-        """Settle where a broken stream breaks."""
+        """Settle where a broken stream breaks: by default half-way, without stop reason nowhere."""
         if self.broken is not None and self.broken.after is None:
             count = sum(not isinstance(event, Hold) for event in events)
-            self.broken = Broken(
-                self.broken.how, self.broken.reply, max(1, count // 2), self.broken.detail
-            )
+            place = -1 if self.broken.how == "no_stop" else max(1, count // 2)
+            self.broken = replace(self.broken, after=place)
         return events
 
     def _whole(self, message: dict[str, Any], events: list[Event]) -> Result:

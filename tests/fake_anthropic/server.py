@@ -191,7 +191,8 @@ class Handler(BaseHTTPRequestHandler):
             if broken is not None and sent == broken.after and not self._break(broken):
                 return
             name, data = event
-            exchange.record.complete = name == "message_stop" and broken is None
+            is_whole = broken is None or broken.how == "stall"
+            exchange.record.complete = name == "message_stop" and is_whole
             self._chunk(f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n")
             self.server.fake.pause()
             sent += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -18,43 +19,44 @@ BOUND = "The block is bound to a different conversation"
 MODIFIED = "cannot be modified"
 
 
-def steps(model: str, thinking: dict[str, Any], count: int = 3) -> tuple[FakeAnthropic, Any]:
-    """Return a running server and the body after `count` tool steps, each with thinking."""
-    script = [
+class Talk:
+    """A server and the body of its next request, after three tool steps with thinking."""
+
+    def __init__(self, server: FakeAnthropic, answers: list[Any], body: dict[str, Any]) -> None:
+        self.server, self.answers, self.body = server, answers, body
+
+    def step(self, *said: Any, **changes: Any) -> list[dict[str, Any]]:
+        """Send the body, append the reply and the user's next message; return the reply."""
+        content: list[dict[str, Any]] = accept(self.server, {**self.body, **changes})["content"]
+        answer = said or (tool_result(content[-1]["id"]),)
+        self.body["messages"] += [{"role": "assistant", "content": content}, user(*answer)]
+        return content
+
+
+def three_steps(model: str, thinking: dict[str, Any]) -> Iterator[Talk]:
+    """Yield a talk after three steps; then the server says "ok", or what `answers` holds."""
+    answers: list[Any] = [
         reply(Text(f"Step {n}."), Call("run_code", code=f"{n}"), thinking=f"Thought {n}.")
-        for n in range(count)
+        for n in range(3)
     ]
-    server = FakeAnthropic([*script, *["ok"] * 9])
-    server.__enter__()
-    body = body_of(
-        user("Go."),
-        model=model,
-        max_tokens=2000,
-        tools=[TOOL],
-        thinking=thinking,
-        system="Be good.",
-    )
-    for _ in range(count):
-        message = accept(server, body)
-        body["messages"].append({"role": "assistant", "content": message["content"]})
-        body["messages"].append(user(tool_result(message["content"][-1]["id"])))
-    return server, body
+    settings = {"model": model, "thinking": thinking, "max_tokens": 2000, "system": "Be good."}
+    with FakeAnthropic(lambda request: answers.pop(0) if answers else "ok") as server:
+        talk = Talk(server, answers, body_of(user("Go."), tools=[TOOL], **settings))
+        for _ in range(3):
+            talk.step()
+        yield talk
 
 
 @pytest.fixture
-def bound() -> Any:
-    """Three steps on a model that binds thinking: (server, body)."""
-    server, body = steps(BINDING, ADAPTIVE)
-    yield server, body
-    server.close()
+def bound() -> Iterator[Talk]:
+    """Three steps on a model that binds thinking."""
+    yield from three_steps(BINDING, ADAPTIVE)
 
 
 @pytest.fixture
-def free() -> Any:
-    """Three steps on a model that does not bind thinking: (server, body)."""
-    server, body = steps(FREE, MANUAL)
-    yield server, body
-    server.close()
+def free() -> Iterator[Talk]:
+    """Three steps on a model that does not bind thinking."""
+    yield from three_steps(FREE, MANUAL)
 
 
 def without_thinking(body: dict[str, Any], *numbers: int) -> dict[str, Any]:
@@ -66,18 +68,19 @@ def without_thinking(body: dict[str, Any], *numbers: int) -> dict[str, Any]:
     return copy
 
 
-def test_unchanged_thinking_is_accepted(bound: Any, free: Any) -> None:
+def test_unchanged_thinking_is_accepted(bound: Talk, free: Talk) -> None:
     """A conversation sent back as it came is accepted, markers or not."""
-    for server, body in (bound, free):
+    for talk in (bound, free):
+        server, body = talk.server, talk.body
         accept(server, body)
         moved = deepcopy(body)
         moved["messages"][-1]["content"][0] = marked(moved["messages"][-1]["content"][0])
         accept(server, moved)
 
 
-def test_thinking_may_be_missing_from_the_front(bound: Any) -> None:
+def test_thinking_may_be_missing_from_the_front(bound: Talk) -> None:
     """Any number of thinking blocks may be left out, oldest first, up to all."""
-    server, body = bound
+    server, body = bound.server, bound.body
 
     accept(server, without_thinking(body, 1))
     accept(server, without_thinking(body, 1, 3))
@@ -85,17 +88,17 @@ def test_thinking_may_be_missing_from_the_front(bound: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", [(3,), (5,), (1, 5), (3, 5)])
-def test_thinking_missing_elsewhere_is_refused(bound: Any, missing: tuple[int, ...]) -> None:
+def test_thinking_missing_elsewhere_is_refused(bound: Talk, missing: tuple[int, ...]) -> None:
     """A block left out behind one that stays is a 400."""
-    server, body = bound
+    server, body = bound.server, bound.body
 
     refusal(server, without_thinking(body, *missing))
 
 
 @pytest.mark.parametrize("where", ["system", "tools", "first message", "result", "merged text"])
-def test_edited_prefix_is_refused(bound: Any, where: str) -> None:
+def test_edited_prefix_is_refused(bound: Talk, where: str) -> None:
     """Thinking after a changed system prompt, tool or earlier message is a 400."""
-    server, body = bound
+    server, body = bound.server, bound.body
     if where == "system":
         body["system"] = "Be better."
     elif where == "tools":
@@ -110,56 +113,54 @@ def test_edited_prefix_is_refused(bound: Any, where: str) -> None:
     assert BOUND in refusal(server, body)
 
 
-def test_edited_prefix_is_fine_without_thinking(bound: Any) -> None:
+def test_edited_prefix_is_fine_without_thinking(bound: Talk) -> None:
     """A compaction passes: a summary first, a tail without thinking, and new thinking after it."""
-    server, body = bound
-    body["messages"] = [user("Summary."), *without_thinking(body, 3, 5)["messages"][3:]]
-    server.append(reply("More.", thinking="Anew."))
-    while server.unused != [reply("More.", thinking="Anew.")]:
-        accept(server, body_of())
-    message = accept(server, body)
-    body["messages"].append({"role": "assistant", "content": message["content"]})
-    body["messages"].append(user("Go on."))
-    server.append("ok")
+    tail = without_thinking(bound.body, 3, 5)["messages"][3:]
+    bound.body["messages"] = [user("Summary."), *tail]
+    bound.answers += [reply("More.", thinking="Anew."), reply("And more.", thinking="Again.")]
 
-    assert message["content"][0]["type"] == "thinking"
-    accept(server, body)
+    content = [bound.step("Go on.")[0], bound.step("Go on.")[0]]
+
+    assert [block["type"] for block in content] == ["thinking", "thinking"]
+    accept(bound.server, bound.body)
 
 
-def test_compaction_that_keeps_thinking_is_refused(bound: Any) -> None:
+def test_compaction_that_keeps_thinking_is_refused(bound: Talk) -> None:
     """Thinking left in the tail behind a summary is a 400."""
-    server, body = bound
+    server, body = bound.server, bound.body
     body["messages"] = [user("Summary."), *body["messages"][3:]]
 
     assert BOUND in refusal(server, body)
 
 
-def test_edited_prefix_is_fine_on_other_models(free: Any) -> None:
+def test_edited_prefix_is_fine_on_other_models(free: Talk) -> None:
     """A model that does not bind thinking takes it after an edited prefix."""
-    server, body = free
+    server, body = free.server, free.body
     body["messages"][0] = user("Go on.")
 
     accept(server, body)
 
 
-def test_changed_text_is_refused_on_every_model(bound: Any, free: Any) -> None:
+def test_changed_text_is_refused_on_every_model(bound: Talk, free: Talk) -> None:
     """A thinking text that is not the signed one is a 400."""
-    for server, body in (bound, free):
+    for talk in (bound, free):
+        server, body = talk.server, talk.body
         body["messages"][1]["content"][0]["thinking"] = "Another thought."
         assert MODIFIED in refusal(server, body)
 
 
-def test_forged_signature_is_refused_on_every_model(bound: Any, free: Any) -> None:
+def test_forged_signature_is_refused_on_every_model(bound: Talk, free: Talk) -> None:
     """A signature that is not ours is a 400, an empty one included."""
-    for server, body in (bound, free):
+    for talk in (bound, free):
+        server, body = talk.server, talk.body
         for signature in ("", "AAAA", "no base64!"):
             body["messages"][1]["content"][0]["signature"] = signature
             assert "Invalid `signature` in `thinking` block" in refusal(server, body)
 
 
-def test_thinking_of_another_model_is_dropped(bound: Any, free: Any) -> None:
+def test_thinking_of_another_model_is_dropped(bound: Talk, free: Talk) -> None:
     """Another model's thinking is dropped silently, and costs nothing."""
-    server, body = bound
+    server, body = bound.server, bound.body
     other = without_thinking({**body, "model": FREE, "thinking": {"type": "disabled"}}, 1, 3, 5)
     accept(server, other)
     accept(server, {**body, "model": FREE, "thinking": {"type": "disabled"}})
@@ -168,25 +169,20 @@ def test_thinking_of_another_model_is_dropped(bound: Any, free: Any) -> None:
     assert bare.input_tokens == full.input_tokens
 
 
-def test_going_back_to_the_first_model(bound: Any) -> None:
-    """After a switch and back, the first model's thinking is still bound to the whole."""
-    server, body = bound
-    server.append(reply("Mine.", thinking="Of the other."))
-    while server.unused != [reply("Mine.", thinking="Of the other.")]:
-        accept(server, body_of())
-    config = {"model": "claude-opus-5-5", "thinking": ADAPTIVE}
-    message = accept(server, {**body, **config})
-    body["messages"].append({"role": "assistant", "content": message["content"]})
-    body["messages"].append(user("Back."))
-    server.append("ok")
+def test_going_back_to_the_first_model(bound: Talk) -> None:
+    """After a switch and back, each model's thinking is still bound to the whole."""
+    bound.answers += [reply("B.", thinking="Of the other."), reply("A.", thinking="Back again.")]
+    other = bound.step("Back.", model="claude-opus-5-5")
+    first = bound.step("On.")
 
-    assert message["content"][0]["type"] == "thinking"
-    accept(server, body)
+    assert [other[0]["type"], first[0]["type"]] == ["thinking", "thinking"]
+    accept(bound.server, bound.body)
+    accept(bound.server, {**bound.body, "model": "claude-opus-5-5"})
 
 
-def test_manual_loop_starts_with_thinking(free: Any) -> None:
+def test_manual_loop_starts_with_thinking(free: Talk) -> None:
     """With manual thinking, an open tool loop must begin with a thinking block."""
-    server, body = free
+    server, body = free.server, free.body
 
     assert "messages.1.content.0.type: Expected `thinking`" in refusal(
         server, without_thinking(body, 1)
@@ -196,9 +192,9 @@ def test_manual_loop_starts_with_thinking(free: Any) -> None:
     accept(server, without_thinking(body, 1, 3, 5))
 
 
-def test_last_block_may_not_be_thinking(bound: Any) -> None:
+def test_last_block_may_not_be_thinking(bound: Talk) -> None:
     """An assistant message must not end with a thinking block."""
-    server, body = bound
+    server, body = bound.server, bound.body
     body["messages"] = [user("Go."), assistant(body["messages"][1]["content"][0]), user("Well?")]
 
     assert refusal(server, body) == (
@@ -206,9 +202,9 @@ def test_last_block_may_not_be_thinking(bound: Any) -> None:
     )
 
 
-def test_thinking_of_the_user_is_refused(bound: Any) -> None:
+def test_thinking_of_the_user_is_refused(bound: Talk) -> None:
     """Thinking stands in assistant messages only."""
-    server, body = bound
+    server, body = bound.server, bound.body
 
     block = body["messages"][1]["content"][0]
     assert "can only be in `assistant`" in refusal(server, body_of(user(block, "x")))
@@ -250,9 +246,9 @@ def test_redacted_and_interleaved_thinking() -> None:
         refusal(server, {**body, "messages": back})
 
 
-def test_mismatch_can_be_dropped(bound: Any) -> None:
+def test_mismatch_can_be_dropped(bound: Talk) -> None:
     """With the binding controls, blocks that do not fit are dropped and reported."""
-    server, body = bound
+    server, body = bound.server, bound.body
     body["messages"][0] = user("Go on.")
     binding = {"prefix_mismatch_behavior": "drop_block"}
     body["thinking"] = {**ADAPTIVE, "block_binding": binding}
@@ -264,9 +260,9 @@ def test_mismatch_can_be_dropped(bound: Any) -> None:
     ]
 
 
-def test_a_second_server_knows_the_signatures(bound: Any) -> None:
+def test_a_second_server_knows_the_signatures(bound: Talk) -> None:
     """A server started later verifies the blocks of the first one alike."""
-    _, body = bound
+    body = bound.body
     with FakeAnthropic(lambda request: "ok") as later:
         accept(later, body)
         body["messages"][0] = user("Go on.")
@@ -282,9 +278,9 @@ def test_cut_thinking_has_no_signature() -> None:
     assert message["content"] == [{"type": "thinking", "thinking": "y" * 64, "signature": ""}]
 
 
-def test_unknown_call_may_follow(bound: Any) -> None:
+def test_unknown_call_may_follow(bound: Talk) -> None:
     """Blocks the server never sent (a demo's, another provider's) do not count as missing."""
-    server, body = bound
+    server, body = bound.server, bound.body
     body["messages"] += [assistant("Cut here", tool_use("x1")), user(tool_result("x1"))]
 
     accept(server, body)
