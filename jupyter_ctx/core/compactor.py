@@ -17,7 +17,7 @@ from .events import CompactionFailed, CompactionFinished, CompactionStarted, Ctx
 from .ports import Request
 from .transcript import CompactionEntry, CompactionFailedEntry, Reinjected, Trigger, kept_messages
 from .usage import Usage
-from .window import share, summary_budget, window_of
+from .window import LEAST_OUTPUT, share, summary_budget, window_of
 
 
 LEAST_DROPPED = 10
@@ -140,7 +140,7 @@ def _compaction_request(
         limit = min(limit, int(window - 1.15 * engine.meter.estimate_request([*sent, instruction])))
     if engine.facts.max_output_tokens is not None:
         limit = min(limit, engine.facts.max_output_tokens)
-    base = engine.request_for(sent, max(limit, summary_tokens))
+    base = engine.request_for(sent, max(limit, summary_tokens, LEAST_OUTPUT))
     return Request(
         model=base.model,
         system=base.system,

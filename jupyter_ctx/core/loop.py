@@ -157,6 +157,11 @@ class Turn:
                 engine.ports.store.save_text(f"prompt-{self.number}", fitted.stored)
             except StoreError as error:
                 engine.warn_store(error)
+            engine.note(
+                "info",
+                f"The prompt is long: {len(text):,} characters.",
+                f"The model sees its beginning and end, and reads on in `prompt-{self.number}`.",
+            )
         notices = [Text(engine.ports.redactor.text(n), "notebook") for n in self.prompt.notices]
         self._record_user("prompt", [*notices, Text(fitted.text)])
         self.is_recorded = True
@@ -218,16 +223,18 @@ class Turn:
             yield event
 
     def _check_it_fits(self) -> None:
-        """Raise PromptTooLongError if the request cannot fit the window: it is not even sent."""
+        """Raise PromptTooLongError if the request, or a compaction after it, cannot fit the window.
+
+        Such a request is not even sent.
+        """
         engine = self.engine
-        window = engine.window
-        if window is not None and engine.used.total + 256 > window:
+        if engine.room().law_tokens == 0:
             raise PromptTooLongError(
-                f"Prompt too long: {engine.used.total:,} of {window:,} tokens. "
-                f"Largest parts: {engine.largest_parts()}. Run `/compact`, or start over with "
-                "`/new`.",
+                f"Prompt too long: {engine.used.total:,} of {engine.window:,} tokens, and a "
+                f"compaction needs room too. Largest parts: {engine.largest_parts()}. "
+                "Run `/compact`, or start over with `/new`.",
                 actual_tokens=engine.used.total,
-                limit_tokens=window,
+                limit_tokens=engine.window,
             )
 
     def _gauge_moved(self, event: TextDelta) -> bool:

@@ -1,0 +1,102 @@
+"""A session that talks to the fake Anthropic server through the real SDK, on a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from jupyter_ctx.config import Settings
+from jupyter_ctx.core.events import CtxEvent
+from jupyter_ctx.core.redact import Redactor
+from jupyter_ctx.core.transcript import Entry
+from jupyter_ctx.models.anthropic import AnthropicModel
+from jupyter_ctx.models.counting import TiktokenCounter
+from jupyter_ctx.models.facts import table_facts
+from jupyter_ctx.session import Place, Ports, Session
+from jupyter_ctx.testing import AllowAll, FakeClock, FakeKernel, FakeTools, MemoryStore
+from tests.fake_anthropic import FakeAnthropic
+
+MODEL = "claude-sonnet-5-5"
+COUNTER = TiktokenCounter()
+
+
+class LoopRunner:
+    """Runs each turn on one loop that lives as long as the test."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.Runner()
+        self._task: asyncio.Task[None] | None = None
+
+    def run(
+        self,
+        start: Callable[[], AsyncIterator[CtxEvent]],
+        on_event: Callable[[CtxEvent], None],
+    ) -> None:
+        """Drive the generator to its end."""
+
+        async def drive() -> None:
+            self._task = asyncio.current_task()
+            async for event in start():
+                on_event(event)
+
+        self.loop.run(drive())
+
+    def iterate(self, start: Callable[[], AsyncIterator[CtxEvent]]) -> AsyncIterator[CtxEvent]:
+        """Return the generator itself."""
+        return start()
+
+    def cancel(self) -> None:
+        """Cancel the running turn."""
+        if self._task is not None:
+            self._task.cancel()
+
+
+@contextmanager
+def talk(
+    server: FakeAnthropic,
+    *,
+    tools: FakeTools | None = None,
+    store: MemoryStore | None = None,
+    entries: Iterable[Entry] = (),
+    model: str = MODEL,
+    **values: object,
+) -> Iterator[Session]:
+    """Open a session with `server`; `values` are settings. Its store is at `session.store`."""
+    settings = Settings(model=model, **values)  # type: ignore[arg-type]  # checked by Settings
+    environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
+    redactor = Redactor({})
+
+    def make_model(name: str) -> AnthropicModel:
+        return AnthropicModel(name, settings, environ, redactor)
+
+    kernel = tools.kernel if tools else FakeKernel()
+    runner = LoopRunner()
+    adapter = make_model(model)
+    ports = Ports(
+        model=adapter,
+        counter=COUNTER,
+        tools=tools or FakeTools(kernel),
+        store=store or MemoryStore(),
+        clock=FakeClock(),
+        kernel=kernel,
+        permissions=AllowAll(),
+        runner=runner,
+        redactor=redactor,
+        make_model=make_model,
+        known_facts=lambda name: table_facts(name, settings),
+    )
+    place = Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0")
+    session = Session(entries, settings, place, ports)
+    try:
+        yield session
+    finally:
+        runner.loop.run(adapter.aclose())
+        runner.loop.close()
+
+
+def run(session: Session, text: str = "go") -> list[CtxEvent]:
+    """Run one turn and return its events."""
+    events: list[CtxEvent] = []
+    session.ask(text, on_event=events.append)
+    return events

@@ -1,0 +1,431 @@
+"""The engine against a strict server, through the real SDK: what is sent, and what it costs."""
+
+import itertools
+
+import pytest
+
+from jupyter_ctx.core.blocks import text_of, tool_results
+from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
+from jupyter_ctx.core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    NoteAdded,
+    RetryScheduled,
+    TurnFinished,
+)
+from jupyter_ctx.core.ports import ToolOutput
+from jupyter_ctx.core.repair import INTERRUPTED_TEXT
+from jupyter_ctx.core.transcript import Transcript
+from jupyter_ctx.testing import FakeKernel, FakeTools, MemoryStore
+from tests.fake_anthropic import (
+    NO_USAGE,
+    FakeAnthropic,
+    FakeModel,
+    call,
+    corrupt,
+    disconnect,
+    error_event,
+    last_text,
+    max_tokens,
+    no_stop_reason,
+    refuse,
+    reply,
+    status,
+    too_long,
+    truncate,
+    window_exceeded,
+)
+from tests.fake_anthropic.checks import (
+    assert_append_only,
+    assert_healthy,
+    assert_markers,
+    assert_never_over_window,
+    assert_prefix_read,
+    cache_read_ratio,
+)
+from tests.talk import MODEL, run, talk
+
+SMALL = {MODEL: FakeModel(window=16_000, max_output=8_000, binds_thinking=True, cache_floor=512)}
+
+
+def is_summary(record):
+    return last_text(record.json).startswith(INSTRUCTION_OPEN)
+
+
+def of(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def steps(count, lines=30):
+    """Replies that each run code printing some lines, with thinking."""
+    for n in range(count):
+        code = f"for i in range({lines}): print('step {n} line', i, i * 37 % 101)"
+        yield reply(f"Step {n}.", thinking=f"thought {n}", tools=[call("run_code", code=code)])
+
+
+def answering(script, summary="## Task\nGo on with the count. Steps so far are done."):
+    """Answer summaries with `summary` and everything else from `script`."""
+    script = iter(script)
+
+    def answer(body):
+        return summary if last_text(body).startswith(INSTRUCTION_OPEN) else next(script)
+
+    return answer
+
+
+def test_thirty_turns_only_append_and_read_the_cache():
+    """W01, W02, C20: thirty turns with tools; no block ever changes and ≥ 90 % is read back."""
+    script = itertools.chain.from_iterable(
+        (*steps(1), reply(f"Turn {n} done.", thinking="so")) for n in range(30)
+    )
+    with FakeAnthropic(list(script)) as server, talk(server) as session:
+        for n in range(30):
+            assert run(session, f"turn {n}")[-1].outcome == "done"
+            session.context()
+        assert_healthy(server)
+        assert assert_append_only(server.messages) == []
+        assert_markers(server.messages)
+        assert_prefix_read(server.messages)
+        assert cache_read_ratio(server.messages, 4) >= 0.9
+
+
+def test_a_long_step_still_finds_the_cache():
+    """W02: a message of 60 blocks leaves a breakpoint within 20 blocks of the last one."""
+    many = reply(tools=[call("run_code", code=f"print({n})") for n in range(60)])
+    with FakeAnthropic([*steps(3), many, "Done."]) as server, talk(server) as session:
+        run(session, "x " * 2_000)
+        assert_healthy(server)
+        assert_markers(server.messages)
+        assert_prefix_read(server.messages)
+
+
+def test_the_cache_can_be_switched_off():
+    """With `prompt_cache` off no request carries a breakpoint."""
+    with FakeAnthropic(["Hi."]) as server, talk(server, prompt_cache=False) as session:
+        run(session)
+        assert b"cache_control" not in server.messages[0].body
+
+
+@pytest.mark.parametrize("binds", [True, False])
+def test_compaction_reads_the_cache_and_goes_on(binds):
+    """W03, W05, W08, C13: the summary request extends one already sent and reads ≥ 90 % of it.
+
+    The turn goes on by itself between two tool rounds; no request is refused, none over the window.
+    """
+    models = {MODEL: FakeModel(window=12_000, max_output=8_000, binds_thinking=binds)}
+    script = answering([*steps(60, 80), "Counted."])
+    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+        events = run(session, "Count to sixty. REMEMBER-ME-VERBATIM")
+        summaries = [record for record in server.messages if is_summary(record)]
+
+        assert events[-1].outcome == "done"
+        assert len(of(events, TurnFinished)) == 1
+        assert len(summaries) == len(of(events, CompactionFinished)) >= 3
+        assert_healthy(server)
+        assert_never_over_window(server.messages)
+        assert len(assert_append_only(server.messages, is_side=is_summary)) == len(summaries)
+        assert_markers(server.messages, is_side=is_summary)
+        for record in summaries:
+            assert record.plan.read_tokens >= 0.9 * record.plan.input_tokens
+            assert "stop_sequences" not in record.json
+            assert "tool_choice" not in record.json
+        for record in server.messages:
+            assert b"REMEMBER-ME-VERBATIM" in record.body
+            assert record.body.count(b"REMEMBER-ME-VERBATIM") == 1
+        for record in server.messages:
+            first = str(record.json["messages"][0])
+            if "<summary>" in first:
+                assert record.json["messages"][1]["role"] == "assistant"
+
+
+def test_a_resumed_session_sends_the_same_bytes():
+    """W19, W20: a session loaded from its entries sends what its twin sends, byte for byte."""
+    store = MemoryStore()
+    begin = [
+        reply(thinking="hm", tools=[call("run_code", code="print('x' * 70_000)")]),
+        "First answer.",
+    ]
+    with FakeAnthropic([*begin, "Twin."]) as server, talk(server, store=store) as session:
+        run(session, "one")
+        kept = list(store.entries)
+        run(session, "two")
+        twin = server.messages[-1].body
+    with FakeAnthropic(["Resumed."]) as server, talk(server, entries=kept) as session:
+        run(session, "two")
+        assert server.messages[-1].body == twin
+        assert list(Transcript(kept).view) == list(session.transcript.view)[: len(Transcript(kept).view)]
+
+
+def test_parallel_results_one_with_an_image_one_interrupted():
+    """W18: three calls, one with an image, one interrupted: one message, results first, in order."""
+    from tests.pictures import png
+
+    class Tools(FakeTools):
+        async def run(self, use):
+            if use.name == "slow":
+                self.calls.append(use)
+                return ToolOutput("KeyboardInterrupt", is_error=True, interrupted=True)
+            return await super().run(use)
+
+    tools = Tools(plot=lambda: ToolOutput("figure", (png(40, 30),)), slow=lambda: "")
+    three = reply(tools=[call("plot"), call("slow"), call("run_code", code="print(1)")])
+    with FakeAnthropic([three, "Again."]) as server, talk(server, tools=tools) as session:
+        assert run(session, "one")[-1].outcome == "stopped"
+        assert run(session, "two")[-1].outcome == "done"
+        assert_healthy(server)
+        results = tool_results(session.transcript.view[2])
+        assert [len(r.content) for r in results] == [2, 1, 1]
+        assert text_of(results[2].content) == INTERRUPTED_TEXT
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(529),
+        status(500),
+        status(429, retry_after=7),
+        disconnect(),
+        disconnect(after_events=4),
+        truncate(),
+        corrupt(),
+        no_stop_reason(),
+        error_event("overloaded_error"),
+    ],
+    ids=lambda fault: type(fault).__name__ + str(getattr(fault, "status", getattr(fault, "how", ""))),
+)
+def test_a_fault_is_tried_again_with_the_same_bytes(fault):
+    """W12: busy, broken or cut: the same bytes again, no half message, the turn is done."""
+    with FakeAnthropic([fault, "Whole."]) as server, talk(server) as session:
+        events = run(session)
+        assert events[-1].outcome == "done"
+        assert len(of(events, RetryScheduled)) == 1
+        assert server.messages[0].body == server.messages[1].body
+        assert [text_of(m.content) for m in session.transcript.view] == ["go", "Whole."]
+        if getattr(fault, "headers", None):
+            assert of(events, RetryScheduled)[0].wait_s >= 7
+
+
+def test_too_long_compacts_once_and_retries_once():
+    """W13: a prompt found too long is compacted once and sent once more; a second time is told."""
+    big = "w " * 3_000
+    script = [reply(big), reply(big), too_long(210_000, 200_000), "Summary.", "Done."]
+    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+        for n in range(3):
+            events = run(session, f"turn {n}")
+        assert events[-1].outcome == "done"
+        assert [e.trigger for e in of(events, CompactionFinished)] == ["reactive"]
+        assert session.facts.window_tokens == 200_000
+        assert not server.unused
+
+
+def test_a_compaction_that_is_itself_too_long_is_cut():
+    """W13: the oldest turns leave the summary's request in whole pairs, at most three times."""
+    big = "w " * 1_000
+    answers = [reply(big) for _ in range(8)]
+    script = [*answers, *[too_long(210_000, 200_000)] * 3, "Summary.", "Done."]
+    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+        for n in range(9):
+            events = run(session, f"turn {n}")
+        assert events[-1].outcome == "done"
+        lengths = [len(r.messages) for r in server.messages if is_summary(r)]
+        assert lengths == sorted(lengths, reverse=True)
+        assert len(set(lengths)) == 3
+        refused = [r for r in server.refused if r.status == 400 and "too long" not in str(r.error)]
+        assert refused == []
+
+
+def test_the_breaker_opens_after_three_failures():
+    """W10: after three failed summaries no fourth is asked for until the user asks."""
+    script = answering([*steps(40, 80), "Done."], summary=max_tokens("half a summ"))
+    models = {MODEL: FakeModel(window=8_000, max_output=8_000, binds_thinking=True)}
+    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+        events = run(session, "Count.")
+        summaries = [record for record in server.messages if is_summary(record)]
+
+        assert len(summaries) == 3
+        assert [e.paused for e in of(events, CompactionFailed)] == [False, False, True]
+        assert session.state == "paused"
+        assert events[-1].outcome == "failed"
+        assert "tokens" in events[-1].error
+        assert_never_over_window(server.messages)
+        assert_healthy(server)
+
+
+@pytest.mark.parametrize("case", ["reinjected", "prefix", "one result"])
+def test_no_progress_ends_in_words(case):
+    """W11: what no compaction can cure brings at most one that gains little, then a clear message."""
+    settings: dict[str, object] = {}
+    window, script, tools = 16_000, [*steps(40, 60), "Done."], FakeTools()
+    prompt = "Count."
+    if case == "reinjected":
+        prompt = "Keep every word. " * 450
+    elif case == "prefix":
+        window = 2_500
+    else:
+        script = [call("run_code", code="print('0123456789' * 120_000)"), "Done."]
+    models = {MODEL: FakeModel(window=window, max_output=8_000, binds_thinking=True)}
+    with (
+        FakeAnthropic(answering(script), models=models) as server,
+        talk(server, tools=tools, **settings) as session,
+    ):
+        events = run(session, prompt)
+        gains = [1 - e.tokens_after / e.tokens_before for e in of(events, CompactionFinished)]
+        assert sum(gain < 0.1 for gain in gains) <= 1
+        assert_never_over_window(server.messages)
+        assert not [r for r in server.refused if "too long" not in str(r.error)]
+        if events[-1].outcome == "failed":
+            assert "tokens" in events[-1].error
+            assert any(part in events[-1].error for part in ("system", "results", "conversation"))
+
+
+def test_usage_is_the_gauge():
+    """W23: the gauge is the provider's own sum; after a compaction old usage is ignored."""
+    figures = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 150_000,
+        "cache_read_input_tokens": 20_000,
+        "output_tokens": 900,
+    }
+    script = [reply("w " * 3_000), reply("Hi.", usage=figures), "Summary."]
+    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+        run(session)
+        run(session)
+        assert session.context()["used_tokens"] == 170_903
+        assert session.context()["is_estimate"] is False
+        session.compact()
+        assert session.context()["used_tokens"] < 20_000
+        assert session.context()["is_estimate"] is True
+        assert sum(session.context()["parts"].values()) == session.context()["used_tokens"]
+
+
+def test_missing_usage_is_an_estimate():
+    """W23: a server without usage leaves an estimate, never 0, and the turn works."""
+    with FakeAnthropic([reply("Hi.", usage=NO_USAGE)]) as server, talk(server) as session:
+        events = run(session)
+        assert events[-1].outcome == "done"
+        assert session.context()["is_estimate"] is True
+        assert session.context()["used_tokens"] > 100
+
+
+def test_the_output_limit_and_the_window_stop():
+    """W15, W16: cut replies run no tool; partial text is kept; the log stays valid."""
+    half = max_tokens("Half ", call("run_code", _raw='{"code": "bo'))
+    script = [half, half, "rest.", "ok"]
+    with FakeAnthropic(script) as server, talk(server) as session:
+        assert run(session)[-1].outcome == "done"
+        assert run(session, "more")[-1].outcome == "done"
+        assert_healthy(server)
+        assert not session._ports.tools.calls
+    big = "w " * 3_000
+    script = [reply(big), window_exceeded("Partial"), "Summary.", "and the rest."]
+    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+        run(session)
+        events = run(session, "more")
+        assert len(of(events, CompactionFinished)) == 1
+        assert events[-1].outcome == "done"
+        assert "Partial" in str(server.messages[-1].json["messages"])
+        assert_healthy(server)
+
+
+def test_a_refusal_is_told_in_the_providers_words():
+    """A refusal ends the turn; the exchange is left out; the next prompt goes through."""
+    script = [refuse("This asks for harm."), "Fine."]
+    with FakeAnthropic(script) as server, talk(server) as session:
+        events = run(session, "bad")
+        assert events[-1].stop_reason == "refusal"
+        assert "This asks for harm." in events[-1].error
+        run(session, "good")
+        assert len(server.messages[-1].json["messages"]) == 1
+        assert_healthy(server)
+
+
+def test_odd_replies_are_survived():
+    """A tool that does not exist, arguments off schema, an id twice: results, not failures."""
+    from jupyter_ctx.errors import ToolError
+
+    def picky(**input_):
+        raise ToolError("`n` must be a number.")
+
+    script = [
+        reply(tools=[call("fly", to="moon"), call("picky", n="x")]),
+        reply(tools=[call("run_code", _id="same", code="print(1)")]),
+        reply(tools=[call("run_code", _id="same", code="print(2)")]),
+        "Done.",
+    ]
+    with FakeAnthropic(script) as server, talk(server, tools=FakeTools(picky=picky)) as session:
+        assert run(session)[-1].outcome == "done"
+        assert_healthy(server)
+
+
+def test_recent_cells_come_back_in_their_present_form():
+    """C15: after a compaction the cells run last with new source are there, by id, newest first."""
+    from jupyter_ctx.core.ports import Cell
+
+    kernel = FakeKernel(
+        {"df": object()},
+        [
+            Cell("aaa", "a = 'old and untouched'", 1, 1, is_new_source=False),
+            Cell("bbb", "b = 'second, present form'", 4, 4),
+            Cell("ccc", "c = 'newest, present form'", 5, 5),
+            Cell("ddd", "%agent do it", 6, 6, is_agent=True),
+        ],
+    )
+    script = answering([*steps(30, 80), "Done."])
+    with (
+        FakeAnthropic(script, models=SMALL) as server,
+        talk(server, tools=FakeTools(kernel)) as session,
+    ):
+        events = run(session)
+        entry = session.find_compaction()
+        text = text_of(entry.message.content)
+
+        assert of(events, CompactionFinished)
+        assert text.index("newest, present form") < text.index("second, present form")
+        assert "untouched" not in text
+        assert "%agent do it" not in text
+        assert "`df`" in text
+        assert {item.kind for item in entry.reinjected} >= {"instruction", "variable", "cell"}
+
+
+def test_model_off_and_manual():
+    """`manual` compacts only on command; `off` never; both say so rather than drop text."""
+    for mode in ("manual", "off"):
+        script = answering([*steps(60, 80), "Done."])
+        with (
+            FakeAnthropic(script, models=SMALL) as server,
+            talk(server, compaction=mode) as session,
+        ):
+            events = run(session)
+            assert events[-1].outcome == "failed"
+            assert "Prompt too long" in events[-1].error
+            assert not of(events, CompactionFinished)
+            assert_never_over_window(server.messages)
+            if mode == "manual":
+                session.compact()
+                assert session.context()["used_tokens"] < 10_000
+
+
+def test_the_cost_of_a_session():
+    """Every call is in the cost: replies, summaries, and 1-hour writes at their own price."""
+    with FakeAnthropic([reply("w " * 3_000), "x", "Summary."]) as server:
+        with talk(server, cache_ttl="1h", tail_tokens=0) as session:
+            run(session)
+            run(session)
+            session.compact()
+            usage = session.total_usage()
+            assert usage.cache_write_1h == usage.cache_write
+            assert usage.input_tokens == sum(r.plan.input_tokens for r in server.messages)
+            prices = session.facts.prices
+            if prices is not None:
+                assert session.total_cost_usd() == pytest.approx(prices.cost_usd(usage))
+
+
+def test_notes_name_what_was_reduced():
+    """C10: a prompt that cannot fit is stored and previewed; the request fits; its words are kept."""
+    with FakeAnthropic(["Ok."], models=SMALL) as server, talk(server) as session:
+        book = "In the beginning there was a table. " * 20_000
+        events = run(session, book)
+        assert events[-1].outcome == "done"
+        assert_never_over_window(server.messages)
+        assert "prompt-1" in last_text(server.messages[0].json)
+        assert of(events, NoteAdded)
