@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anthropic
 import pytest
 
 from jupyter_ctx.config import Settings, make_settings
@@ -413,6 +416,26 @@ async def test_a_cancelled_stream_hangs_up(pieces: list[bytes]) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             await wait_for(server.hung_up.wait)
+
+
+async def test_stopping_does_not_wait_for_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn stopped while the SDK is being imported ends at once; the import goes on by itself."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(name: str) -> object:
+        begun.set()
+        assert may_end.wait(20)
+        return anthropic
+
+    monkeypatch.setattr(importlib, "import_module", slow)
+    async with model_at("http://127.0.0.1:9") as model:
+        task = asyncio.create_task(collect(model))
+        await wait_for(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not may_end.is_set()
+        may_end.set()
 
 
 async def test_a_closed_iterator_hangs_up() -> None:
