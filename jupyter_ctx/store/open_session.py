@@ -21,9 +21,10 @@ from .locks import SessionLock
 from .metadata import MetadataFields, SessionInfo, write_info
 from .results import ResultFolder
 from .stored import Results, StoredResult
-from .turns import turn_text
+from .turns import prompt_text, turn_text
 
 _TURN = re.compile(r"turn-(\d{1,9})", re.ASCII)
+_PROMPT = re.compile(r"prompt-(\d{1,9})", re.ASCII)
 
 
 class MemorySession:
@@ -90,7 +91,12 @@ class MemorySession:
             if text is None:
                 raise StoreError(f"This session has no turn {match[1]}.")
             return io.StringIO(text, newline="")
-        return self._results_with(name).open_text(name)
+        results = self._results_with(name)
+        if (match := _PROMPT.fullmatch(name)) and not results.has(name):
+            words = prompt_text(self._entries, int(match[1]))
+            if words is not None:
+                return io.StringIO(words, newline="")
+        return results.open_text(name)
 
     def read_text(self, name: str) -> str:
         """Return a whole stored text; see `open_text`."""

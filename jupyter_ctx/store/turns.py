@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse
+from ..core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse, text_of
 from ..core.transcript import Entry, MessageEntry
 
 
@@ -20,6 +20,18 @@ def turn_text(entries: Sequence[Entry], turn: int) -> str | None:
         found = found[prompts[-1] :]
     parts = [part for entry in found for part in _message_parts(entry)]
     return "\n\n".join(parts) + "\n" if parts else None
+
+
+def prompt_text(entries: Sequence[Entry], turn: int) -> str | None:
+    """Return the user's words of a turn, None if there is no such turn.
+
+    A prompt too long to be sent whole has a file of its own, which comes before this.
+    """
+    for entry in reversed(entries):
+        if isinstance(entry, MessageEntry) and entry.kind == "prompt" and entry.turn == turn:
+            said = entry.message.content
+            return text_of(b for b in said if isinstance(b, Text) and b.part == "conversation")
+    return None
 
 
 def _message_parts(entry: MessageEntry) -> list[str]:

@@ -291,6 +291,14 @@ def test_results_and_turns_are_read_by_name(store: SessionStore, tmp_path: Path)
     session.close()
 
 
+def test_a_prompt_without_a_file_is_read_from_the_transcript(store: SessionStore) -> None:
+    """`prompt-<n>` gives the user's words also where they were short enough to be sent whole."""
+    session = store.load(stored(store, prompt(1, "Look at x."), reply(1, "Done")))
+
+    assert session.read_text("prompt-1") == "Look at x."
+    session.close()
+
+
 def test_a_turn_run_again_is_given_as_it_was_last(store: SessionStore) -> None:
     """After a rewind the same number means the newer turn."""
     session = store.create()
