@@ -250,9 +250,8 @@ class FakeTools:
             for name in names
         )
         self.calls: list[ToolUse] = []
-        self.cap_chars = 50_000
 
-    async def run(self, use: ToolUse) -> ToolOutput:
+    async def run(self, use: ToolUse, cap_chars: int) -> ToolOutput:
         """Run one call."""
         self.calls.append(use)
         if use.name in self.functions:

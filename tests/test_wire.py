@@ -161,11 +161,11 @@ def test_parallel_results_one_with_an_image_one_interrupted():
     from tests.pictures import png
 
     class Tools(FakeTools):
-        async def run(self, use):
+        async def run(self, use, cap_chars):
             if use.name == "slow":
                 self.calls.append(use)
                 return ToolOutput("KeyboardInterrupt", is_error=True, interrupted=True)
-            return await super().run(use)
+            return await super().run(use, cap_chars)
 
     tools = Tools(plot=lambda: ToolOutput("figure", (png(40, 30),)), slow=lambda: "")
     three = reply(tools=[call("plot"), call("slow"), call("run_code", code="print(1)")])

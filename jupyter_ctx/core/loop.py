@@ -29,7 +29,7 @@ from .events import (
     TurnFinished,
     TurnStarted,
 )
-from .offload import Decision, NewResult, finish, ingest, ingest_prompt
+from .offload import Decision, NewResult, cap_chars, finish, ingest, ingest_prompt
 from .ports import Denied, SpooledText, ToolOutput, ToolSpec
 from .recovery import (
     Compact,
@@ -384,7 +384,7 @@ class Turn:
                         output = ToolOutput(denied.message, is_error=True)
                     else:
                         yield ToolStarted(self.number, self.step, use.id, use.name, use.input)
-                        output = await self._run_tool(use)
+                        output = await self._run_tool(use, spec, len(reply.blocks))
                     seconds = engine.ports.clock.monotonic() - started
                     yield self._tool_finished(use, output, denied is not None, seconds)
                 interrupted = interrupted or output.interrupted
@@ -405,11 +405,12 @@ class Turn:
         decision = await self.engine.ports.permissions.check(use, spec)
         return decision if isinstance(decision, Denied) else None
 
-    async def _run_tool(self, use: ToolUse) -> ToolOutput:
+    async def _run_tool(self, use: ToolUse, spec: ToolSpec, calls: int) -> ToolOutput:
         """Run one call; a ToolError is its result. Nothing of the program's keys leaves here."""
         redactor = self.engine.ports.redactor
         try:
-            output = await self.engine.ports.tools.run(use)
+            cap = cap_chars(self.engine.room(), spec, calls)
+            output = await self.engine.ports.tools.run(use, cap)
         except ToolError as error:
             return ToolOutput(redactor.text(str(error)), is_error=True)
         text = output.text

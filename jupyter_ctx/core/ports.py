@@ -214,8 +214,11 @@ class ToolRunner(Protocol):
         """Every tool, sorted by name; fixed for the life of the session."""
         ...
 
-    async def run(self, use: ToolUse) -> ToolOutput:
-        """Run one call. Raises ToolError (no such tool, input off schema, cannot be done)."""
+    async def run(self, use: ToolUse, cap_chars: int) -> ToolOutput:
+        """Run one call. Raises ToolError (no such tool, input off schema, cannot be done).
+
+        `cap_chars` is the most that a tool which bounds itself may return, in characters.
+        """
         ...
 
 

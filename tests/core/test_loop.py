@@ -258,14 +258,14 @@ def test_stop_anywhere_leaves_a_valid_log(at):
                     await asyncio.sleep(3600)
 
     class Tools(FakeTools):
-        async def run(self, use):
+        async def run(self, use, cap_chars):
             if at == "tool" and len(self.calls) == 0:
                 self.calls.append(use)
                 session.cancel()
                 await asyncio.sleep(3600)
             if at == "between_tools" and len(self.calls) == 1:
                 self.kernel.interrupts = True
-            return await super().run(use)
+            return await super().run(use, cap_chars)
 
     answers = {
         "first_token": [],
