@@ -89,6 +89,24 @@ def test_compaction(talk: Talk) -> None:
     assert assert_append_only(talk.server.messages) == [5]
 
 
+def test_cut_compaction(talk: Talk) -> None:
+    """A side request cut to fit is recognised by a function, and ends in a new prefix."""
+
+    def is_side(record: Recorded) -> bool:
+        return record.last_text == "Summarise."
+
+    talk.send()
+    whole = talk.log
+    talk.send(user("Summarise."), mark=-2)
+    talk.log = [user("Earlier turns are gone."), *whole[3:]]
+    talk.send(user("Summarise."), mark=-2)
+    talk.log = [user("Summary."), *whole[-2:]]
+    talk.step()
+
+    all_checks(talk.server.messages, is_side=is_side)
+    assert assert_append_only(talk.server.messages, is_side=is_side) == [6]
+
+
 def test_failed_compaction_goes_on(talk: Talk) -> None:
     """After a side request the log may go on as if it had not been."""
     talk.step()
