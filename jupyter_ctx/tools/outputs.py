@@ -27,9 +27,6 @@ MAX_IMAGES_BASE64 = 10_000_000
 JSON_CHARS = 2_000
 """Longest JSON shown, in characters."""
 
-NOTE_KEY = "jupyter_ctx"
-"""Key of an output's metadata under which `{"note": text}` adds a line that no MIME type has."""
-
 _PICTURES = ("image/png", "image/jpeg", "image/gif")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _BARE = re.compile(r"<(?:class ')?([\w.]+)'?(?: object)?(?: at 0x[0-9A-Fa-f]+)?>")
@@ -146,9 +143,9 @@ class _Renderer:
         data = _bundle(output)
         self.mime_types.update(resolve(mime) for mime in data)
         if kind in ("display_data", "execute_result", "update_display_data", "pyout"):
-            return self._bundle(data, _note(output)) or f"[{kind} without data]"
+            return self._bundle(data) or f"[{kind} without data]"
         if data:
-            return self._bundle(data, "") or f"[{shorten(str(kind), 60)} without data]"
+            return self._bundle(data) or f"[{shorten(str(kind), 60)} without data]"
         return f"[output of unknown type {shorten(str(kind), 60)}, {_size_of(output)}]"
 
     def _stream(self, output: Mapping[str, object]) -> str:
@@ -158,7 +155,7 @@ class _Renderer:
         self.mime_types.add("text/plain")
         return strip_base64(resolve(text)) or f"[{_stream_name(output)}: only control characters]"
 
-    def _bundle(self, data: Mapping[str, object], note: str) -> str:
+    def _bundle(self, data: Mapping[str, object]) -> str:
         """Return the best text form of a MIME bundle, "" if it holds nothing."""
         plain = resolve(_text(data.get("text/plain")))
         if "text/latex" not in data:
@@ -170,9 +167,9 @@ class _Renderer:
                 return said
         bare = _BARE.fullmatch(plain.strip())
         if plain.strip() and not bare and _WIDGET not in data:
-            return strip_base64(_with_note(plain, note))
+            return strip_base64(plain)
         chosen = next((text for text in _rich_forms(data, plain) if text.strip()), "")
-        return strip_base64(_with_note(chosen or plain, note)) if chosen or plain else _named(data)
+        return strip_base64(chosen or plain) or _named(data)
 
     def _picture(self, mime: str, data: str, plain: str) -> str:
         """Take one picture in and return the line that stands for it."""
@@ -252,17 +249,6 @@ def _size_of(value: object, mime: str = "") -> str:
     if mime and not is_text:
         return f"{len(text) * 3 // 4:,} bytes"
     return f"{len(text):,} characters"
-
-
-def _with_note(text: str, note: str) -> str:
-    return f"{text.rstrip()}\n{note}" if note else text
-
-
-def _note(output: Mapping[str, object]) -> str:
-    """Return the line the kernel added to an output's metadata, "" if none."""
-    metadata = output.get("metadata")
-    ours = metadata.get(NOTE_KEY) if isinstance(metadata, Mapping) else None
-    return resolve(_text(ours.get("note"))) if isinstance(ours, Mapping) else ""
 
 
 def _bundle(output: Mapping[str, object]) -> dict[str, object]:

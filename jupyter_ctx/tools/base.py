@@ -1,0 +1,67 @@
+"""One tool: its spec, and what runs it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import TypeAlias
+
+from ..core.blocks import Json
+from ..core.ports import ToolOutput, ToolSpec
+
+NEAR_NAMES = 5
+"""So many near names are listed for an unknown one."""
+
+NAMES_SEARCHED = 5_000
+"""So many names, the last ones, are compared with an unknown one."""
+
+Handler: TypeAlias = Callable[[Json, int], Awaitable[ToolOutput]]
+"""Runs a call: its valid input, and the most characters a tool that bounds itself may return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool's spec and its handler, which may raise ToolError."""
+
+    spec: ToolSpec
+    run: Handler
+
+
+def load_description(name: str) -> str:
+    """Return what the model is told of tool `name`: the text of `descriptions/<name>.md`."""
+    file = resources.files(__package__).joinpath("descriptions", f"{name}.md")
+    return file.read_text(encoding="utf-8").strip()
+
+
+def make_schema(
+    properties: Mapping[str, Mapping[str, object]], required: Sequence[str] = ()
+) -> dict[str, object]:
+    """Return the JSON schema of an object with exactly these properties."""
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {name: dict(field) for name, field in properties.items()},
+        "additionalProperties": False,
+    }
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+def find_near(name: str, names: Iterable[str]) -> list[str]:
+    """Return the known names nearest to `name`, the best first; the last ones if none is near."""
+    known = list(names)[-NAMES_SEARCHED:]
+    exact_but_case = [other for other in known if other.lower() == name.lower()]
+    near = difflib.get_close_matches(name[:200], known, NEAR_NAMES, 0.5)
+    return list(dict.fromkeys([*exact_but_case, *near]))[:NEAR_NAMES] or known[-NEAR_NAMES:]
+
+
+def quote_names(names: Iterable[str]) -> str:
+    """Return names in a list for a sentence, each cut at 80 characters."""
+    return ", ".join(f"`{name[:80]}`" for name in names)
+
+
+def int_of(value: object) -> int | None:
+    """Return an integer argument, which JSON may write as `5.0`, as an int; None if absent."""
+    return int(value) if isinstance(value, int | float) else None
