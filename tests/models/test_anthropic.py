@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -373,6 +374,25 @@ async def test_a_server_on_this_machine_needs_no_key(tmp_path: object) -> None:
         await model.aclose()
 
     assert key_of(server.requests[0]) == "no-key-needed"
+
+
+async def test_the_sdks_own_profiles_are_honoured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without key and token a profile of the SDK signs the calls; a broken one is an AuthError."""
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "configs").mkdir()
+    profile = {"authentication": {"type": "oidc_federation"}}
+    (tmp_path / "configs" / "default.json").write_text(json.dumps(profile))
+    with RawServer(sse(*HELLO)) as server:
+        environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_CONFIG_DIR": str(tmp_path)}
+        model = AnthropicModel(NAME, make_settings({}), environ, Redactor([]))
+        with pytest.raises(AuthError, match="ANTHROPIC_API_KEY"):
+            await collect(model)
+        await model.aclose()
+    assert server.requests == []
 
 
 async def test_a_token_goes_as_a_bearer() -> None:

@@ -50,6 +50,11 @@ def test_a_base_url_setting_counts() -> None:
     assert choose_model(settings, {})[0] == "claude-sonnet-5-5"
 
 
+def test_the_demo_needs_nothing() -> None:
+    """The demo model is made without key or address."""
+    assert make_model("demo", make_settings({}), {}, NOTHING).name == "demo"
+
+
 @pytest.mark.parametrize("name", ["openai:gpt-6", "ollama:qwen", "", " "])
 def test_models_without_adapter_are_refused(name: str) -> None:
     """A prefix of a later version, or no name, is a ConfigError of one sentence."""

@@ -148,6 +148,21 @@ def test_an_unknown_block_gathers_its_deltas() -> None:
     ]
 
 
+def test_a_text_with_citations_is_kept_whole() -> None:
+    """Citations that come as deltas are part of the block that goes back."""
+    cited = ev.block(
+        0,
+        {"type": "text", "text": "", "citations": None},
+        {"type": "text_delta", "text": "So."},
+        {"type": "citations_delta", "citation": {"page": 1}},
+        {"type": "citations_delta", "citation": {"page": 2}},
+        {"type": "rank_delta", "rank": 3},
+    )
+    wire = {"type": "text", "text": "So.", "citations": [{"page": 1}, {"page": 2}], "rank": 3}
+
+    assert blocks(read(*ev.reply(cited))) == [Opaque(wire)]
+
+
 def test_a_call_keeps_the_order_of_its_keys() -> None:
     """The keys of a call's input stay as the model wrote them, in every depth."""
     raw = '{"z": 1, "a": {"y": [], "b": 2.5}, "k": "\\u00e9"}'
