@@ -154,8 +154,8 @@ def block_to_wire(block: Block) -> dict[str, object]:
             if is_error:
                 wire["is_error"] = True
             return wire
-        case Thinking(wire=raw) | Opaque(wire=raw):
-            return dict(raw)
+        case _:  # Thinking, Opaque
+            return dict(block.wire)
 
 
 def message_to_wire(message: Message) -> dict[str, object]:

@@ -39,8 +39,9 @@ __all__ = [
     "ingest_prompt",
 ]
 
-# What the smallest form of one result takes at most (handle, four characters, frame), cautiously.
-LEAST_RESULT_TOKENS = 150
+# What the smallest form of one result takes at most (handle, four characters, a line for images,
+# frames), with the largest factor and dense text; half of it is usual.
+LEAST_RESULT_TOKENS = 230
 # The instruction of a compaction request, as `prompts/summary.md` has it, with a focus.
 INSTRUCTION_TOKENS = 800
 # "Shorter by half", and the share of a text its preview may be.
@@ -216,7 +217,7 @@ def finish(decision: Decision, path: str | None) -> ToolResult:
     dropped = len(images) - decision.images
     if dropped:
         noun = "image" if dropped == 1 else "images"
-        line = f"[{dropped:,} {noun} left out: the window has no room]"
+        line = f"[{dropped:,} {noun} left out: no room]"
         shown.append(Text(line, "results"))
     shown += images[: decision.images]
     if not shown:
@@ -337,8 +338,7 @@ class _Draft:
 
     def drop_image(self) -> None:
         """Leave the last image out."""
-        if self.decision.images:
-            self.keep_images(self.decision.images - 1)
+        self.keep_images(max(0, self.decision.images - 1))
 
     def keep_images(self, count: int) -> None:
         """Keep only the first `count` images."""

@@ -126,10 +126,8 @@ def _build_body(source: _Source, room: int, is_error: bool) -> str:
 
 def _describe_gap(source: _Source, head: str, tail: str) -> str:
     if head.endswith("\n") and source.tail.endswith("\n" + tail):
-        first = head.count("\n") + 1
-        last = source.lines - count_lines(tail)
-        if first <= last:
-            return f"[… lines {first:,} to {last:,} left out …]"
+        first, last = head.count("\n") + 1, source.lines - count_lines(tail)
+        return f"[… lines {first:,} to {last:,} left out …]"
     return f"[… {max(0, source.chars - len(head) - len(tail)):,} characters left out …]"
 
 
@@ -150,9 +148,7 @@ def _cut_head(text: str, most: int) -> str:
 
 
 def _cut_tail(text: str, most: int) -> str:
-    """Return at most `most` last characters, from a line's begin if one is in the first half."""
-    if most <= 0:
-        return ""
+    """Return at most `most` (> 0) last characters, from a line's begin if one is in their half."""
     cut = text[-most:]
     begin = cut.find("\n", 0, len(cut) - 1) + 1
     return cut[begin:] if begin and begin * 2 <= most else cut

@@ -18,12 +18,12 @@ from .blocks import (
     Image,
     Json,
     Message,
-    Opaque,
     Part,
     Text,
     Thinking,
     ToolResult,
     ToolUse,
+    images_of,
 )
 from .ports import Counter
 from .transcript import (
@@ -325,19 +325,14 @@ class TokenMeter:
             case ToolResult(content=content):
                 inner = [self._count_block(each) for each in content]
                 return sum(raw for raw, _ in inner) + TOOL_FRAME, sum(fixed for _, fixed in inner)
-            case Opaque(wire=wire):
-                return counter.count(_json(wire)), 0
+            case _:  # Opaque
+                return counter.count(_json(block.wire)), 0
 
     def _fixed_tokens(self, message: Message) -> int:
         """Return the message's fixed tokens; counts no text, so that loading a session is quick."""
         if id(message) in self._outputs:
             return self._outputs[id(message)][1]
-        return sum(
-            image_tokens(inner)
-            for block in message.content
-            for inner in (block.content if isinstance(block, ToolResult) else (block,))
-            if isinstance(inner, Image)
-        )
+        return sum(map(image_tokens, images_of(message)))
 
 
 def image_tokens(image: Image) -> int:

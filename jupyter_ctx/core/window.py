@@ -9,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from .ports import ModelFacts
 from .tokens import Used
@@ -162,9 +163,8 @@ def _tokens_right_after(compaction: CompactionEntry, transcript: Transcript) -> 
     An estimate that was too low must not pass for growth.
     """
     first = 0
-    for entry in reversed(transcript.entries):
-        if entry is compaction or isinstance(entry, CompactionEntry):
-            break
+    newest_first = reversed(transcript.entries)
+    for entry in takewhile(lambda entry: not isinstance(entry, CompactionEntry), newest_first):
         if isinstance(entry, MessageEntry) and entry.usage is not None:
             first = entry.usage.input_tokens or first
     return max(first, compaction.tokens_after)

@@ -94,7 +94,9 @@ def test_steps_left_by_the_last_five() -> None:
 
 def test_steps_left_needs_three_steps() -> None:
     """Below three measured steps, or without a window, there is no forecast."""
-    transcript = Transcript([prompt(), *steps(1_000, 1_100), reply_entry()])
+    transcript = Transcript([prompt(), *steps(1_000, 1_100)])
+    transcript.append(reply_entry(usage=Usage()))
+    transcript.append(reply_entry())
     assert find_steps_left(transcript, Used(1_100, 0), 10_000, 2_000) is None
 
     transcript = Transcript([prompt(), *steps(1_000, 1_100, 1_200)])

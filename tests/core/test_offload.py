@@ -282,7 +282,7 @@ def test_images_give_way_to_a_line() -> None:
 
     assert result.content == (
         Text("done", "results"),
-        Text("[1 image left out: the window has no room]", "results"),
+        Text("[1 image left out: no room]", "results"),
         picture(28),
     )
 
@@ -294,7 +294,7 @@ def test_images_are_bounded_by_count_and_size() -> None:
         [new(images=(picture(28),) * 3), new("", "b", images=(picture(28),))], {}, where
     )
     assert [each.images for each in decisions] == [2, 0]
-    assert shown(decisions[1]) == "[1 image left out: the window has no room]"
+    assert shown(decisions[1]) == "[1 image left out: no room]"
 
     small = dataclasses.replace(where, image_chars_left=10)
     assert one(new(images=(picture(28, "x" * 6),) * 2), small).images == 1

@@ -228,8 +228,12 @@ def test_replaced_messages_can_be_seen_again() -> None:
     transcript = Transcript([one, two, compaction_entry(1, 1)])
     assert transcript.replaced_by(1) == (one.message,)
 
-    transcript.append(SummaryUndoEntry(0.0, 1))
+    transcript.append(compaction_entry(2, 2, "second"))
+    assert transcript.replaced_by(2) == (user(Text("summary", "summary")), two.message)
+    assert transcript.replaced_by(3) == ()
 
+    transcript.append(SummaryUndoEntry(0.0, 2))
+    transcript.append(SummaryUndoEntry(0.0, 1))
     assert transcript.replaced_by(1) == ()
     assert transcript.active_compaction is None
 

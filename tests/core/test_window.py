@@ -175,6 +175,7 @@ def test_an_estimate_that_was_too_low_is_no_growth() -> None:
     """The first figure after the compaction counts as what was left, if it is more."""
     transcript = after(10_000, 9_500)
     transcript.append(reply_entry(usage=Usage(12_000, 0, 0, 100)))
+    transcript.append(prompt("more"))
     transcript.append(reply_entry(usage=Usage(12_400, 0, 0, 100)))
 
     assert stuck(transcript, 12_500)
