@@ -16,7 +16,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Generic, TypeAlias, TypeVar
@@ -118,9 +118,13 @@ _current: contextvars.ContextVar[_Drive] = contextvars.ContextVar("jupyter_ctx_d
 
 
 class Bridge:
-    """The Runner and the MainCaller of one kernel. The thread starts with the first turn."""
+    """The Runner and the MainCaller of one kernel. The thread starts with the first turn.
 
-    def __init__(self) -> None:
+    `observe` gets every event of every turn, on the thread that asked, after it was handled there.
+    """
+
+    def __init__(self, observe: Callable[[CtxEvent], None] | None = None) -> None:
+        self._observe = observe or (lambda event: None)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -146,18 +150,23 @@ class Bridge:
     def run(self, start: Start, on_event: Callable[[CtxEvent], None]) -> None:
         """Drive the generator to its end; `on_event` and calls run on this thread.
 
-        An interrupt cancels the generator, which then has 2 s to end by itself; more interrupts
+        Between events `on_event.tick`, if there is one, is called: it returns in how many seconds
+        it wants to be called again, None if not before the next event. An interrupt cancels the
+        generator, which then has 2 s to end by itself; more interrupts
         meanwhile change nothing. Raises what the generator or `on_event` raises, and BusyError if
         it did not end in time; a generator that lets itself be cancelled ends in silence.
         """
         items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         with self._driving(start, items.put) as drive, _interrupts(drive):
             failure: BaseException | None = None
+            ticker = _Ticker(getattr(on_event, "tick", None))
             while True:
                 try:
-                    item = items.get(timeout=drive.seconds_left)
+                    item = items.get(timeout=_soonest(drive.seconds_left, ticker.seconds_left))
                 except queue.Empty:
-                    raise BusyError(_STUCK) from failure
+                    if drive.seconds_left == 0.0:
+                        raise BusyError(_STUCK) from failure
+                    item = _Wake()
                 if drive.is_interrupted:
                     drive.cancel()
                 match item:
@@ -169,9 +178,28 @@ class Bridge:
                     case _Wake():
                         pass
                     case event if failure is None:
-                        failure = _try(on_event, event)
-                        if failure is not None:
-                            drive.cancel()
+                        failure = _try(on_event, event) or _try(self._observe, event)
+                if failure is None and items.empty():
+                    failure = _try(ticker)
+                if failure is not None:
+                    drive.cancel()
+
+    def wait(self, make: Callable[[], Awaitable[T]]) -> T:
+        """Return what `make()` brings when it is awaited on the loop; raises what it raises.
+
+        Raises BusyError if it was interrupted.
+        """
+        results: list[T] = []
+
+        async def once() -> AsyncGenerator[CtxEvent, None]:
+            results.append(await make())
+            return
+            yield
+
+        self.run(once, lambda event: None)
+        if not results:
+            raise BusyError("It was interrupted before it ended.")
+        return results[0]
 
     async def iterate(self, start: Start) -> AsyncGenerator[CtxEvent, None]:
         """Yield the generator's events to the awaiting loop, on whose thread calls are made.
@@ -197,6 +225,7 @@ class Bridge:
                         case _Wake():
                             pass
                         case event:
+                            self._observe(event)
                             yield event
             finally:
                 if not drive.is_over:
@@ -216,6 +245,25 @@ class Bridge:
                 _interrupt_main()
             else:
                 drive.cancel()
+
+    def look(self, function: Callable[[], T]) -> T:
+        """Return `function()`, called on the loop while a turn runs there: it sees no half state.
+
+        It must be quick and touch no event. Raises what it raises.
+        """
+        loop, thread = self._loop, self._thread
+        if loop is None or not self._drives or thread is threading.current_thread():
+            return function()
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def answer() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        loop.call_soon_threadsafe(answer)
+        return future.result()
 
     @property
     def is_running(self) -> bool:
@@ -363,10 +411,30 @@ def _interrupts(drive: _Drive) -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler if old is None else old)
 
 
-def _try(on_event: Callable[[CtxEvent], None], event: CtxEvent) -> BaseException | None:
-    """Return what `on_event` raised, None if nothing: the turn must end before it goes on."""
+class _Ticker:
+    """Calls `tick` when it wants to be called."""
+
+    def __init__(self, tick: Callable[[], float | None] | None) -> None:
+        self._tick = tick
+        self._due: float | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self._due is None else max(0.0, self._due - time.monotonic())
+
+    def __call__(self) -> None:
+        wanted = None if self._tick is None else self._tick()
+        self._due = None if wanted is None else time.monotonic() + wanted
+
+
+def _soonest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _try(show: Callable[..., None], *events: CtxEvent) -> BaseException | None:
+    """Return what `show` raised, None if nothing: the turn must end before it goes on."""
     try:
-        on_event(event)
+        show(*events)
     except BaseException as error:
         return error
     return None

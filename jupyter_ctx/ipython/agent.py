@@ -1,0 +1,354 @@
+"""The agent of one kernel: its session, its settings, and what runs a prompt in a cell.
+
+It knows the session and the shell. Which model, store and tools there are is the business of the
+Opener it is given (`extension.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from ..config import DEMO_MODEL, PermissionMode, Settings
+from ..core.events import CtxEvent, TurnFinished
+from ..errors import BusyError, CtxError, PromptError
+from . import words
+from .asking import InputAsker
+from .bridge import Bridge
+from .place import find_cell_id
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from .commands import Shown
+    from .gauge import Gauge
+    from .live import Sink
+    from .permissions import AskPermissions
+    from .render import CellRenderer
+    from .reports import Finding
+    from .terminal import TerminalRenderer
+
+    Renderer = CellRenderer | TerminalRenderer
+
+EMPTY_TEXT = "Type what the agent should do: `%agent TEXT`, or `%%agent` with the text below it."
+THREAD_TEXT = "`%agent` runs in the kernel's main thread only; run it in a cell of its own."
+RESTARTED_TITLE = "Kernel restarted: the variables are gone, the conversation is not."
+RESTARTED_NOTE = (
+    "The kernel was restarted since the last turn: every variable, import and function made before "
+    "is gone. What is in the namespace now was made since then."
+)
+REPLAYED_TEXT = "Stored answer: this cell asked the same before (setting rerun = replay)"
+ASKED_ANEW_TEXT = "Asked anew: this cell asked the same before (setting rerun = ask)"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session that was opened. `warnings` are sentences for the person.
+
+    `resumed`: it has turns from before. `why` says, in a few words, why this model was chosen.
+    """
+
+    session: Session
+    close: Callable[[], None]
+    warnings: Sequence[str] = ()
+    resumed: bool = False
+    why: str = ""
+
+
+class Opener(Protocol):
+    """Opens sessions over adapters of its choice."""
+
+    def settings(self) -> Settings:
+        """Return the settings in force. Raises ConfigError."""
+        ...
+
+    def open_here(self) -> Opened:
+        """Open the notebook's session, or start one. Raises CtxError."""
+        ...
+
+    def open_new(self) -> Opened:
+        """Start a session. Raises CtxError."""
+        ...
+
+    def open_stored(self, session_id: str | None, current: str | None) -> Opened:
+        """Open a session; None: the newest of this folder but the current one. Raises CtxError."""
+        ...
+
+    def refresh(self, session: Session, settings: Settings) -> None:
+        """Bring new settings into force between turns. Raises CtxError."""
+        ...
+
+    def session_ids(self) -> Sequence[str]:
+        """Return the ids of stored sessions, the newest first."""
+        ...
+
+    def known_models(self) -> Sequence[str]:
+        """Return the names of models that this version knows."""
+        ...
+
+    def find_faults(self, session: Session | None) -> Sequence[Finding]:
+        """Look at everything a turn needs."""
+        ...
+
+
+class Agent:
+    """What `%agent` and `jupyter_ctx.current_session()` talk to. One for each kernel.
+
+    `gauge` and `permissions` are set once they are made: they look back at the agent.
+    """
+
+    gauge: Gauge | None = None
+    permissions: AskPermissions
+    opener: Opener
+
+    def __init__(self, shell: InteractiveShell, put: Callable[[str, object], None]) -> None:
+        self._shell = shell
+        self._put = put
+        self._opened: Opened | None = None
+        self._renderer: Renderer | None = None
+        self._notes: list[tuple[str, str]] = []
+        self.bridge = Bridge(self._observe)
+
+    # What others ask ----------------------------------------------------------------------------
+
+    @property
+    def current(self) -> Session | None:
+        """The kernel's session, None before the first turn."""
+        return None if self._opened is None else self._opened.session
+
+    @property
+    def session(self) -> Session:
+        """The kernel's session; the notebook's own, or a new one, if there is none yet."""
+        if self._opened is None:
+            self._take(self.opener.open_here(), is_first=True)
+        assert self._opened is not None  # just taken
+        return self._opened.session
+
+    @property
+    def permission_mode(self) -> PermissionMode:
+        """The mode in force."""
+        return self.opener.settings().permissions
+
+    @property
+    def on_event(self) -> Callable[[CtxEvent], None]:
+        """Shows events in the running cell."""
+        return self._show_with(self._require_renderer())
+
+    def put_setting(self, name: str, value: object) -> None:
+        """Set a setting for this kernel. Raises ConfigError."""
+        self._put(name, value)
+
+    def start_new(self) -> Session:
+        """Leave the session and start another. Raises BusyError while a turn runs."""
+        return self._replace(self.opener.open_new)
+
+    def resume(self, session_id: str | None) -> Session:
+        """Go on with a stored session. Raises StoreError, and BusyError while a turn runs."""
+        current = None if self._opened is None else self._opened.session.id
+        if session_id is not None and session_id == current:
+            raise PromptError(f"Session {session_id} is the one that is open here.")
+        return self._replace(lambda: self.opener.open_stored(session_id, current))
+
+    def session_ids(self) -> Sequence[str]:
+        """Return the ids of stored sessions, the newest first."""
+        return self.opener.session_ids()
+
+    def known_models(self) -> Sequence[str]:
+        """Return the names of models that this version knows."""
+        return self.opener.known_models()
+
+    def find_faults(self) -> Sequence[Finding]:
+        """Look at everything a turn needs."""
+        return self.opener.find_faults(self.current)
+
+    def look(self) -> tuple[str, str, Mapping[str, object]] | None:
+        """Return id, state and context JSON of the session, for the gauge; None before it."""
+        session = self.current
+        if session is None:
+            return None
+        return self.bridge.look(lambda: (session.id, session.state, session.context()))
+
+    def make_sink(self) -> Sink:
+        """Return where the output of the agent's code is shown."""
+        return (self._renderer or self._make_renderer()).make_sink()
+
+    def make_asker(self) -> InputAsker:
+        """Return who asks the person for permission."""
+        return InputAsker(self._shell, self._renderer or self._make_renderer())
+
+    def close(self) -> None:
+        """Stop what runs, close the session, end the thread."""
+        self.bridge.close()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    # What a cell asks ---------------------------------------------------------------------------
+
+    def run(self, text: str) -> None:
+        """Run the text of a `%agent` cell: a command or a prompt.
+
+        Raises CtxError: it could not run, or was stopped, or failed.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise PromptError(THREAD_TEXT)
+        if not text.strip():
+            raise PromptError(EMPTY_TEXT)
+        with self._rendering() as renderer:
+            if text.lstrip().startswith("/"):
+                self._run_command(text.strip(), renderer)
+            else:
+                self._run_prompt(text, renderer)
+
+    def _run_command(self, text: str, renderer: Renderer) -> None:
+        from .commands import parse
+
+        command, argument = parse(text)
+        if self._opened is not None:
+            self._refresh(self._opened.session)
+        shown: Shown | None = command.run(self, argument)
+        self._tell(renderer)
+        if shown is not None:
+            renderer.show(shown.markdown, shown.text, shown.json)
+        if self.gauge is not None:
+            self.gauge.send()
+
+    def _run_prompt(self, text: str, renderer: Renderer) -> None:
+        session = self.session
+        self._refresh(session)
+        self._tell(renderer)
+        cell_id = find_cell_id(self._shell)
+        if (answer := session.find_answer(cell_id, text)) is not None:
+            if session.settings.rerun == "replay":
+                self._replay(answer, renderer)
+                return
+            renderer.line(ASKED_ANEW_TEXT)
+        ended = _Ended(self._show_with(renderer))
+        session.ask(text, cell_id=cell_id, on_event=ended)
+        finished = ended.event
+        if finished is None:
+            raise CtxError("Stopped by you before the first step. Nothing was sent.")
+        if finished.outcome != "done":
+            raise CtxError(words.failure(finished))
+
+    def _replay(self, answer: str, renderer: Renderer) -> None:
+        from .markdown import safe_markdown
+        from .plaintext import plain
+
+        renderer.show(safe_markdown(answer), plain(answer))
+        renderer.line(REPLAYED_TEXT)
+
+    # Behind them --------------------------------------------------------------------------------
+
+    def _refresh(self, session: Session) -> None:
+        if not session.is_running:
+            self.opener.refresh(session, self.opener.settings())
+
+    def _replace(self, open_other: Callable[[], Opened]) -> Session:
+        if self._opened is not None and self._opened.session.is_running:
+            raise BusyError("A turn is running; wait for it or stop it first.")
+        opened = open_other()
+        old, self._opened = self._opened, None
+        if old is not None:
+            old.close()
+        self.permissions.revoke()
+        self._take(opened, is_first=old is None)
+        return opened.session
+
+    def _take(self, opened: Opened, *, is_first: bool) -> None:
+        """Make the session the kernel's, and note what must be said about it."""
+        self._opened = opened
+        session = opened.session
+        if is_first:
+            self._notes.append(_model_note(session, opened.why))
+        if is_first and opened.resumed:
+            self._notes.append((RESTARTED_TITLE, ""))
+            session.add_startup_note(RESTARTED_NOTE)
+        self._notes.extend((warning, "") for warning in opened.warnings)
+
+    def _tell(self, renderer: Renderer) -> None:
+        """Show what is to be said about the session, once."""
+        notes, self._notes = self._notes, []
+        for title, detail in notes:
+            if title:
+                renderer.note(title, detail)
+            else:
+                renderer.line(detail)
+
+    def _observe(self, event: CtxEvent) -> None:
+        if self.gauge is not None:
+            self.gauge.notice(event)
+
+    def _show_with(self, renderer: Renderer) -> _Shower:
+        return _Shower(renderer, None if self.gauge is None else self.gauge.flush)
+
+    @contextmanager
+    def _rendering(self) -> Iterator[Renderer]:
+        """Give the cell its renderer; within a cell that has one, a second for what is nested."""
+        outer, self._renderer = self._renderer, self._make_renderer()
+        try:
+            yield self._renderer
+        finally:
+            self._renderer = outer
+
+    def _require_renderer(self) -> Renderer:
+        return self._renderer or self._make_renderer()
+
+    def _make_renderer(self) -> Renderer:
+        if getattr(self._shell, "kernel", None) is not None:
+            from .render import CellRenderer
+
+            return CellRenderer(self._shell, self._context)
+        from .terminal import TerminalRenderer
+
+        return TerminalRenderer(self._context)
+
+    def _context(self) -> Mapping[str, object]:
+        session = self.current
+        return {} if session is None else self.bridge.look(session.context)
+
+
+class _Shower:
+    """Shows events with a renderer; between them lets it and the gauge do what has waited."""
+
+    def __init__(self, renderer: Renderer, flush: Callable[[], float | None] | None) -> None:
+        self._renderer = renderer
+        self._flush = flush
+
+    def __call__(self, event: CtxEvent) -> None:
+        self._renderer(event)
+
+    def tick(self) -> float | None:
+        waits = [self._renderer.tick(), self._flush() if self._flush is not None else None]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+
+class _Ended:
+    """Passes events on and keeps the last one of the turn."""
+
+    def __init__(self, show: _Shower) -> None:
+        self._show = show
+        self.event: TurnFinished | None = None
+        self.tick = show.tick
+
+    def __call__(self, event: CtxEvent) -> Any:
+        if isinstance(event, TurnFinished):
+            self.event = event
+        self._show(event)
+
+
+def _model_note(session: Session, why: str) -> tuple[str, str]:
+    """Return what the first turn says about the model: title and detail, or only a quiet line."""
+    if session.model_name != DEMO_MODEL:
+        return "", f"Model {session.model_name}"
+    if why == "it is set":
+        return "Demo model: answers are scripted, offline and free.", ""
+    return (
+        "Demo model: no key is set.",
+        "Answers are scripted, offline and free; everything else is real. "
+        "To use Claude, set ANTHROPIC_API_KEY and restart the kernel.",
+    )

@@ -1,0 +1,263 @@
+"""The slash commands: one table, from which help, completion and errors are made."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, get_args
+
+from ..config import PermissionMode
+from ..core.events import CompactionFailed, CtxEvent
+from ..errors import PromptError
+from . import reports
+from .markdown import escape
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from .permissions import AskPermissions
+
+MODES: tuple[str, ...] = get_args(PermissionMode)
+MODE_TEXTS = {
+    "ask": "asks before code runs or a cell is edited",
+    "edits": "edits run unasked, code asks",
+    "auto": "nothing asks",
+    "plan": "only reading is allowed",
+}
+SUMMARY_MIME = "application/vnd.jupyter-ctx.summary+json"
+CONTEXT_MIME = "application/vnd.jupyter-ctx.context+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a command shows: Markdown that is safe, the same as plain text, JSON for programs."""
+
+    markdown: str
+    text: str
+    json: Mapping[str, object] = field(default_factory=dict)
+
+
+class Host(Protocol):
+    """What commands act on: the agent of one kernel."""
+
+    @property
+    def session(self) -> Session:
+        """The kernel's session; started or resumed if there is none yet."""
+        ...
+
+    @property
+    def permissions(self) -> AskPermissions:
+        """The rules of this session."""
+        ...
+
+    @property
+    def permission_mode(self) -> PermissionMode:
+        """The mode in force."""
+        ...
+
+    @property
+    def on_event(self) -> Callable[[CtxEvent], None]:
+        """Shows events in the running cell."""
+        ...
+
+    def put_setting(self, name: str, value: object) -> None:
+        """Set a setting for this kernel. Raises ConfigError."""
+        ...
+
+    def start_new(self) -> Session:
+        """Leave the session and start another."""
+        ...
+
+    def resume(self, session_id: str | None) -> Session:
+        """Go on with a session, None: the last one of this folder. Raises StoreError."""
+        ...
+
+    def session_ids(self) -> Sequence[str]:
+        """Return the ids of stored sessions, the newest first."""
+        ...
+
+    def known_models(self) -> Sequence[str]:
+        """Return the names of models that this version knows."""
+        ...
+
+    def find_faults(self) -> Sequence[reports.Finding]:
+        """Look at everything a turn needs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. `run` gets the host and the text behind the name.
+
+    `choices` are what its argument may become, for completion.
+    """
+
+    name: str
+    usage: str
+    help: str
+    example: str
+    run: Callable[[Host, str], Shown | None]
+    choices: Callable[[Host], Sequence[str]] = lambda host: ()
+
+
+def parse(text: str) -> tuple[Command, str]:
+    """Return the command of a text that starts with `/`, and its argument.
+
+    Raises PromptError that lists near names.
+    """
+    name, _, argument = text.strip().partition(" ")
+    command = COMMANDS.get(name[1:].lower())
+    if command is None:
+        near = difflib.get_close_matches(name[1:].lower(), COMMANDS, 3, 0.5)
+        hint = f" Nearest: {', '.join('/' + one for one in near)}." if near else ""
+        raise PromptError(f"There is no command {name[:40]}.{hint} `%agent /help` lists all.")
+    return command, argument.strip()
+
+
+def complete(host: Host, text: str) -> list[str]:
+    """Return what the last word of a begun command may become."""
+    name, space, argument = text.partition(" ")
+    if not space:
+        return [f"/{one}" for one in COMMANDS if one.startswith(name[1:].lower())]
+    command = COMMANDS.get(name[1:].lower())
+    if command is None:
+        return []
+    return [one for one in command.choices(host) if one.startswith(argument.strip())]
+
+
+# What they do -----------------------------------------------------------------------------------
+
+
+def _help(host: Host, argument: str) -> Shown:
+    rows = [(c.usage, c.help, f"%agent {c.example}") for c in COMMANDS.values()]
+    lead = "`%agent TEXT` asks. A text that starts with `/` is a command:"
+    width = max(len(usage) for usage, _, _ in rows)
+    text = "\n".join(f"{usage:<{width}}  {what}" for usage, what, _ in rows)
+    table = [f"| `{usage}` | {escape(what)} | `{example}` |" for usage, what, example in rows]
+    head = ["| Command | Does | Example |", "| --- | --- | --- |"]
+    return Shown("\n".join([lead, "", *head, *table]), f"{lead.replace('`', '')}\n{text}")
+
+
+def _context(host: Host, argument: str) -> Shown:
+    context = host.session.context()
+    return Shown(*reports.context_report(context), {CONTEXT_MIME: context})
+
+
+def _cost(host: Host, argument: str) -> Shown:
+    return Shown(*reports.cost_report(host.session.cost()))
+
+
+def _compact(host: Host, argument: str) -> None:
+    show = host.on_event
+
+    def see(event: CtxEvent) -> None:
+        if not isinstance(event, CompactionFailed):  # that becomes the error of the cell
+            show(event)
+
+    host.session.compact(argument, on_event=see)
+
+
+def _summary(host: Host, argument: str) -> Shown:
+    session = host.session
+    if argument and not argument.isdecimal():
+        raise PromptError(f"/summary takes the number of a compaction, not {argument[:40]!r}.")
+    found = session.summary(int(argument) if argument else None)
+    if found is None:
+        there = len(session.transcript.compactions)
+        known = f"There are {there}, counted from 1." if there else "There was none yet."
+        which = f"no compaction {int(argument):,}" if argument else "no compaction"
+        raise PromptError(f"This session has {which}. {known}")
+    return Shown(*reports.summary_report(found), {SUMMARY_MIME: found})
+
+
+def _new(host: Host, argument: str) -> Shown:
+    session = host.start_new()
+    return _said(f"New session {session.id}. The variables stay; the conversation is empty.")
+
+
+def _resume(host: Host, argument: str) -> Shown:
+    session = host.resume(argument or None)
+    turns = session.transcript.turn
+    return _said(f"Resumed session {session.id}: {turns:,} turns so far.")
+
+
+def _permissions(host: Host, argument: str) -> Shown:
+    mode = argument.lower()
+    if mode == "revoke":
+        host.permissions.revoke()
+    elif mode in MODES:
+        host.put_setting("permissions", mode)
+    elif mode:
+        raise PromptError(f"There is no mode {argument[:40]!r}; use one of {', '.join(MODES)}.")
+    now = host.permission_mode
+    rules = host.permissions.rules
+    allowed = ", ".join(rules) if rules else "nothing"
+    lines = [f"Permissions: {now} ({MODE_TEXTS[now]}).", f"Allowed for this session: {allowed}."]
+    if rules:
+        lines.append("/permissions revoke takes that back.")
+    return _said(*lines)
+
+
+def _model(host: Host, argument: str) -> Shown:
+    session = host.session
+    before = session.model_name
+    if argument:
+        session.switch_model(argument)
+        host.put_setting("model", argument)
+    return _said(*reports.model_lines(session, switched=session.model_name != before))
+
+
+def _doctor(host: Host, argument: str) -> Shown:
+    return Shown(*reports.doctor_report(host.find_faults()))
+
+
+def _said(*lines: str) -> Shown:
+    return Shown("  \n".join(escape(line) for line in lines), "\n".join(lines))
+
+
+_ALL = (
+    Command("help", "/help", "all commands, with examples", "/help", _help),
+    Command("context", "/context", "what fills the window, by part", "/context", _context),
+    Command("cost", "/cost", "tokens by kind, money, cache reads", "/cost", _cost),
+    Command(
+        "compact",
+        "/compact [FOCUS]",
+        "compact now; the focus shapes the summary",
+        "/compact keep the SQL",
+        _compact,
+    ),
+    Command(
+        "summary",
+        "/summary [N]",
+        "show compaction N: the summary and what it replaced",
+        "/summary",
+        _summary,
+    ),
+    Command("new", "/new", "start another session", "/new", _new),
+    Command(
+        "resume",
+        "/resume [ID]",
+        "go on with a session; without an id the last one of this folder",
+        "/resume",
+        _resume,
+        lambda host: host.session_ids(),
+    ),
+    Command(
+        "permissions",
+        "/permissions [MODE]",
+        "show or set what asks first: ask, edits, auto, plan; or revoke",
+        "/permissions plan",
+        _permissions,
+        lambda host: (*MODES, "revoke"),
+    ),
+    Command(
+        "model",
+        "/model [NAME]",
+        "show or switch the model, with window, price and what the switch costs",
+        "/model demo",
+        _model,
+        lambda host: host.known_models(),
+    ),
+    Command("doctor", "/doctor", "look for faults, and what to do about each", "/doctor", _doctor),
+)
+COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}

@@ -1,0 +1,157 @@
+"""Looks at everything a turn needs: versions, front end, key, endpoint, window, storage."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import DEMO_MODEL, Settings, find_home
+from ..errors import AuthError, CtxError, UnreachableError
+from .place import find_notebook
+from .reports import SOURCE_TEXTS, Finding
+
+if TYPE_CHECKING:
+    from ..core.ports import Model, ModelFacts
+    from .agent import Agent
+
+PACKAGES = ("jupyter-ctx", "ipython", "ipykernel", "jupyterlab", "anthropic")
+KEY_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+def find_faults(
+    shell: Any,
+    agent: Agent,
+    settings: Callable[[], Settings],
+    make_model: Callable[[str], Model],
+) -> Sequence[Finding]:
+    """Return what was found; asks the provider about its model. Changes nothing that lasts."""
+    found = [_versions(), _front_end(shell, agent), *_notebook(shell)]
+    try:
+        now = settings()
+    except CtxError as error:
+        return [*found, Finding("fault", "Settings", str(error))]
+    found.extend(_model(agent, now, make_model))
+    found.append(_storage(now))
+    found.append(_permissions(shell, now))
+    return found
+
+
+def _versions() -> Finding:
+    versions = [f"Python {platform.python_version()}"]
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions.append(f"{name} {metadata.version(name)}")
+    return Finding("ok", ", ".join(versions))
+
+
+def _front_end(shell: Any, agent: Agent) -> Finding:
+    if getattr(shell, "kernel", None) is None:
+        return Finding("ok", "Front end: a terminal")
+    pages = 0 if agent.gauge is None else agent.gauge.pages
+    if pages:
+        return Finding("ok", "Front end: a kernel; the gauge's extension is connected")
+    advice = "In JupyterLab: reload the page; `jupyter labextension list` must name jupyter-ctx."
+    return Finding("warning", "Front end: a kernel; no gauge is connected", advice)
+
+
+def _notebook(shell: Any) -> Iterator[Finding]:
+    path = find_notebook(shell.user_ns, os.environ)
+    if path is not None:
+        yield Finding("ok", f"Notebook: {path}")
+    else:
+        advice = "The front end tells no path: each kernel starts a session of its own."
+        yield Finding("warning", "Notebook: not known", advice)
+
+
+def _model(
+    agent: Agent, settings: Settings, make_model: Callable[[str], Model]
+) -> Iterator[Finding]:
+    from ..models import choose_model
+
+    name, why = choose_model(settings, os.environ)
+    session = agent.current
+    if session is not None:
+        name = session.model_name
+    yield Finding("ok", f"Model: {name} ({why})")
+    if name == DEMO_MODEL:
+        advice = "For Claude: set ANTHROPIC_API_KEY and restart the kernel."
+        yield Finding("ok", "Endpoint: none is needed by the demo", advice)
+        return
+    keys = [one for one in KEY_NAMES if os.environ.get(one, "").strip()]
+    if keys:
+        yield Finding("ok", f"Key: {keys[0]} is set")
+    yield from _endpoint(agent, name, make_model)
+
+
+def _endpoint(agent: Agent, name: str, make_model: Callable[[str], Model]) -> Iterator[Finding]:
+    async def ask() -> ModelFacts:
+        model = make_model(name)
+        try:
+            return await model.load_facts()
+        finally:
+            await model.aclose()
+
+    try:
+        facts = agent.bridge.wait(ask)
+    except AuthError as error:
+        yield Finding("fault", "Endpoint: the key", str(error))
+    except UnreachableError as error:
+        yield Finding("fault", f"Endpoint: {error.url}", str(error))
+    except CtxError as error:
+        yield Finding("fault", "Endpoint", str(error))
+    else:
+        yield Finding("ok", "Endpoint: it answers")
+        source = SOURCE_TEXTS[facts.window_source]
+        if facts.window_tokens:
+            yield Finding("ok", f"Window: {facts.window_tokens:,} tokens, {source}")
+        else:
+            advice = "Set window_tokens: %config JupyterCtx.window_tokens = 200_000."
+            yield Finding("warning", "Window: not known; nothing is compacted by itself", advice)
+
+
+def _storage(settings: Settings) -> Finding:
+    try:
+        home = find_home(settings, os.environ)
+    except (CtxError, RuntimeError) as error:
+        return Finding("fault", "Storage: no home folder", f"{error} Set JUPYTER_CTX_HOME.")
+    place = _first_there(home)
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(b"x")
+            file.flush()
+        free = _free_bytes(place)
+    except OSError as error:
+        advice = f"Make it writable, or set JUPYTER_CTX_HOME to another folder ({error.strerror})."
+        return Finding("fault", f"Storage: {home} cannot be written", advice)
+    if free is not None and free < 100_000_000:
+        advice = "Free some space: large results are stored there."
+        return Finding("warning", f"Storage: {home} has {free // 1_000_000} MB left", advice)
+    return Finding("ok", f"Storage: {home}")
+
+
+def _first_there(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists."""
+    return next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/"))
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        found = os.statvfs(folder)
+    except (OSError, AttributeError):
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+def _permissions(shell: Any, settings: Settings) -> Finding:
+    mode = settings.permissions
+    kernel = getattr(shell, "kernel", None)
+    if mode in ("ask", "edits") and kernel is not None and not kernel._allow_stdin:
+        advice = "No one can be asked here: set JUPYTER_CTX_PERMISSIONS=auto to let code run."
+        return Finding("fault", f"Permissions: {mode}", advice)
+    return Finding("ok", f"Permissions: {mode}")

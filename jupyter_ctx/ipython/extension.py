@@ -1,0 +1,362 @@
+"""Loads the agent into an IPython shell, and chooses what it is made of.
+
+Only here, and in the shell command, model, store, tools and kernel are picked. Loading imports the
+standard library, IPython and comm; the rest comes with the first turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from .._version import __version__
+from ..config import DEMO_MODEL, Settings, find_home, load_settings
+from ..errors import ConfigError, StoreError
+from . import magics, place, syntax
+from .agent import Agent, Opened
+from .completion import make_matcher
+from .permissions import AskPermissions
+from .recorder import CellRecorder
+from .traits import JupyterCtx
+
+if TYPE_CHECKING:
+    from ..core.ports import Model, ModelFacts
+    from ..session import Session
+    from ..store.sessions import AnySession, SessionStore
+    from .kernel import IPythonKernel
+    from .redaction import LiveRedactor
+    from .reports import Finding
+
+PROVIDER_SETTINGS = ("base_url", "timeout_s", "prices")
+"""A change of these needs a new adapter, not only another model name."""
+
+
+class Extension:
+    """Everything that loading puts into a shell; `close` takes it out again, in reverse."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._undo = ExitStack()
+        try:
+            self._load(shell, self._undo)
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _load(self, shell: Any, undo: ExitStack) -> None:
+        config = JupyterCtx(shell)
+        shell.configurables.append(config)
+        undo.callback(_discard, shell.configurables, config)
+        recorder = CellRecorder(shell)
+        undo.callback(recorder.close)
+        self.agent = agent = Agent(shell, config.put)
+        undo.callback(agent.close)
+        agent.permissions = AskPermissions(
+            agent.bridge, lambda: agent.permission_mode, agent.make_asker
+        )
+        agent.opener = Wiring(shell, agent, recorder, config.explicit)
+        undo.callback(magics.install(shell, magics.make_magic(agent.run)))
+        syntax.install(shell.input_transformer_manager)
+        undo.callback(syntax.uninstall, shell.input_transformer_manager)
+        if shell.Completer is not None:
+            matcher = make_matcher(lambda text: _complete(agent, text))
+            shell.Completer.custom_matchers.append(matcher)
+            undo.callback(_discard, shell.Completer.custom_matchers, matcher)
+        manager = getattr(getattr(shell, "kernel", None), "comm_manager", None)
+        if manager is not None:
+            from .gauge import Gauge
+
+            agent.gauge = Gauge(manager, agent.look)
+            undo.callback(agent.gauge.close)
+
+    def close(self) -> None:
+        """Take everything out of the shell."""
+        self._undo.close()
+
+
+_loaded: Extension | None = None
+
+
+def load(shell: InteractiveShell) -> None:
+    """Put the agent into the shell; one that is there already is replaced."""
+    global _loaded
+    unload(shell)
+    _loaded = Extension(shell)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take the agent out of the shell; without one this does nothing."""
+    global _loaded
+    extension, _loaded = _loaded, None
+    if extension is not None:
+        extension.close()
+
+
+def current_session() -> Session | None:
+    """Return the kernel's session, None before the first turn."""
+    return None if _loaded is None else _loaded.agent.current
+
+
+class Wiring:
+    """Opens sessions over this package's adapters. Implements `agent.Opener`.
+
+    `explicit` gives the settings made by `%config` and the command line.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        agent: Agent,
+        recorder: CellRecorder,
+        explicit: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._shell = shell
+        self._agent = agent
+        self._recorder = recorder
+        self._explicit = explicit
+        self._redactor: LiveRedactor | None = None
+
+    def settings(self) -> Settings:
+        """Return the settings in force. Raises ConfigError."""
+        return load_settings(self._explicit())
+
+    # Opening ------------------------------------------------------------------------------------
+
+    def open_here(self) -> Opened:
+        """Open the newest session of the kernel's notebook, or start one."""
+        settings = self.settings()
+        store = self._store(settings)
+        notebook = place.find_notebook(self._shell.user_ns, os.environ)
+        try:
+            found = None if notebook is None else store.find(notebook)
+            stored = None if found is None else store.load(found.session_id)
+        except StoreError as error:
+            return self._open(self._create(store, notebook), settings, [str(error)])
+        return self._open(stored or self._create(store, notebook), settings)
+
+    def open_new(self) -> Opened:
+        """Start a session for the kernel's notebook."""
+        settings = self.settings()
+        notebook = place.find_notebook(self._shell.user_ns, os.environ)
+        return self._open(self._create(self._store(settings), notebook), settings)
+
+    def open_stored(self, session_id: str | None, current: str | None) -> Opened:
+        """Open a session by id; None: the newest of this folder but the current one."""
+        settings = self.settings()
+        store = self._store(settings)
+        if session_id is None:
+            folder = os.path.normpath(place.find_folder())
+            infos = (info for info in store.list() if info.session_id != current)
+            found = next((i for i in infos if os.path.normpath(i.cwd or "") == folder), None)
+            if found is None:
+                raise StoreError(f"There is no other session of the folder {folder}.", path=folder)
+            session_id = found.session_id
+        return self._open(store.load(session_id), settings)
+
+    def session_ids(self) -> Sequence[str]:
+        """Return the ids of stored sessions, the newest first."""
+        return [info.session_id for info in self._store(self.settings()).list()]
+
+    def _store(self, settings: Settings) -> SessionStore:
+        from ..store.sessions import SessionStore
+
+        try:
+            home = find_home(settings, os.environ)
+        except (ConfigError, RuntimeError):
+            home = None  # nowhere to expand `~` to: the store lives in memory and says so
+        return SessionStore(home)
+
+    @staticmethod
+    def _create(store: SessionStore, notebook: str | None) -> AnySession:
+        return store.create(notebook=notebook, cwd=place.find_folder())
+
+    def _open(self, stored: AnySession, settings: Settings, warnings: Sequence[str] = ()) -> Opened:
+        """Put a session together over what is stored of it."""
+        from ..models import choose_model
+        from ..session import Place, Session
+
+        kernel = self._kernel(stored, settings)
+        try:
+            name, why = choose_model(settings, os.environ)
+            ports = self._ports(stored, kernel, settings, name)
+            where = Place(
+                stored.session_id,
+                stored.info.notebook,
+                place.find_folder(),
+                place.describe_platform(),
+                place.today(),
+                __version__,
+            )
+            resumed = any(hasattr(entry, "turn") for entry in stored.entries)
+            session = Session(list(stored.entries), settings, where, ports)
+        except BaseException:
+            kernel.close()
+            stored.close()
+            raise
+
+        def close() -> None:
+            kernel.close()
+            stored.close()
+
+        return Opened(session, close, [*warnings, *stored.warnings], resumed, why)
+
+    # The parts ----------------------------------------------------------------------------------
+
+    def _ports(
+        self, stored: AnySession, kernel: IPythonKernel, settings: Settings, model: str
+    ) -> Any:
+        from ..models.counting import TiktokenCounter
+        from ..session import Ports
+        from ..tools import make_tools
+
+        return Ports(
+            model=self.make_model(model),
+            counter=TiktokenCounter(),
+            tools=make_tools(kernel, StoredTexts(stored), settings),
+            store=stored,
+            clock=SystemClock(),
+            kernel=kernel,
+            permissions=self._agent.permissions,
+            runner=self._agent.bridge,
+            redactor=self._redact(),
+            make_model=self.make_model,
+            known_facts=self.known_facts,
+        )
+
+    def _kernel(self, stored: AnySession, settings: Settings) -> IPythonKernel:
+        from .kernel import IPythonKernel
+        from .spool import Spool
+
+        def make_spool() -> Spool:
+            try:
+                return Spool(*stored.make_spool())
+            except StoreError as error:
+                return Spool(error=OSError(str(error)))
+
+        return IPythonKernel(
+            self._shell,
+            self._agent.bridge,
+            self._recorder,
+            settings,
+            self._redact(),
+            make_spool,
+            self._agent.make_sink,
+        )
+
+    def _redact(self) -> LiveRedactor:
+        """Return the redactor of the program's own keys, those set since the start included."""
+        from ..core.redact import secrets_from
+        from .redaction import LiveRedactor
+
+        if self._redactor is None:
+            self._redactor = LiveRedactor()
+        self._redactor.renew(secrets_from(os.environ))
+        return self._redactor
+
+    def make_model(self, name: str) -> Model:
+        """Return the model called `name` under the settings in force. Raises ConfigError."""
+        from ..models import make_model
+
+        return make_model(name, self.settings(), os.environ, self._redact())
+
+    def known_facts(self, name: str) -> ModelFacts:
+        """Return what is known of a model without asking anybody."""
+        if name == DEMO_MODEL:
+            from ..models.demo import demo_facts
+
+            return demo_facts()
+        from ..models.facts import table_facts
+
+        return table_facts(name, self.settings())
+
+    def known_models(self) -> Sequence[str]:
+        """Return the names of models that this version knows."""
+        from ..models.facts import TABLE
+
+        return [*TABLE, DEMO_MODEL]
+
+    def refresh(self, session: Session, settings: Settings) -> None:
+        """Bring new settings into force between turns; a new model is switched to."""
+        from ..models import choose_model
+
+        self._redact()
+        old = session.settings
+        if settings == old:
+            return
+        name, _ = choose_model(settings, os.environ)
+        session.settings = settings
+        changed = any(getattr(old, one) != getattr(settings, one) for one in PROVIDER_SETTINGS)
+        if changed or name != session.model_name:
+            session.switch_model(name)
+
+    def find_faults(self, session: Session | None) -> Sequence[Finding]:
+        """Look at everything a turn needs."""
+        from . import doctor
+
+        return doctor.find_faults(self._shell, self._agent, self.settings, self.make_model)
+
+
+class StoredTexts:
+    """The stored texts of a session, as `read_result` reads them."""
+
+    def __init__(self, stored: AnySession) -> None:
+        self._stored = stored
+
+    def read_text(self, name: str) -> Any:
+        """Return a text, a long one as the path of its file; None if there is none of that name."""
+        path = self._stored.find_path(name)
+        if path is not None:
+            return path
+        try:
+            return self._stored.read_text(name)
+        except StoreError:
+            if name in self.names():
+                raise
+            return None
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all results, prompts and turns, oldest first."""
+        from ..core.transcript import FateEntry, MessageEntry
+
+        names: list[str] = []
+        for entry in self._stored.entries:
+            match entry:
+                case FateEntry(tool_use_id=tool_use_id):
+                    names.append(tool_use_id)
+                case MessageEntry(kind="prompt", turn=turn):
+                    names += [f"prompt-{turn}", f"turn-{turn}"]
+                case _:
+                    pass
+        return list(dict.fromkeys(names))
+
+
+class SystemClock:
+    """The machine's clock. Implements core.ports.Clock."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a cancelled turn stops waiting at once."""
+        await asyncio.sleep(seconds)
+
+
+def _complete(agent: Agent, text: str) -> list[str]:
+    from .commands import complete
+
+    return complete(agent, text)
+
+
+def _discard(items: list[Any], item: object) -> None:
+    """Remove `item` itself from a list, if it is there."""
+    items[:] = [one for one in items if one is not item]

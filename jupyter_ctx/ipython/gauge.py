@@ -1,0 +1,156 @@
+"""Feeds the gauge in JupyterLab's status bar over a comm, target `jupyter_ctx`, protocol 1.
+
+On every comm first a hello, then the context whenever it moves, at most every 100 ms. The context
+last sent is kept, so that a page that comes later gets it without a look at the running session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from comm import create_comm
+
+from .._version import __version__
+from ..core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    ContextChanged,
+    CtxEvent,
+    StepFinished,
+    TurnFinished,
+    TurnStarted,
+)
+
+TARGET = "jupyter_ctx"
+PROTOCOL = 1
+EVERY_S = 0.1
+
+_MOVES = (ContextChanged, StepFinished, CompactionStarted, CompactionFinished, CompactionFailed)
+_log = logging.getLogger(__name__)
+
+
+class Gauge:
+    """The comms of one kernel. `look` gives session id, state and context JSON, None before a turn.
+
+    `manager` is the kernel's comm manager.
+    """
+
+    def __init__(
+        self,
+        manager: Any,
+        look: Callable[[], tuple[str, str, Mapping[str, object]] | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._manager = manager
+        self._look = look
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._comms: dict[str, Any] = {}
+        self._session: str | None = None
+        self._last: dict[str, object] = _context("idle", None)
+        self._due = 0.0
+        self._waits = False
+        self._answered: set[str] = set()
+        manager.register_target(TARGET, self._opened)
+        self._adopt(create_comm(target_name=TARGET, data={}))
+
+    @property
+    def pages(self) -> int:
+        """How many comms a page has answered or opened."""
+        return len(self._answered & self._comms.keys())
+
+    def close(self) -> None:
+        """Close every comm and forget the target."""
+        self._manager.unregister_target(TARGET, self._opened)
+        with self._lock:
+            comms, self._comms = list(self._comms.values()), {}
+        for comm in comms:
+            with contextlib.suppress(Exception):  # a front end that is gone cannot be told
+                comm.close()
+
+    def notice(self, event: CtxEvent) -> None:
+        """Send what moved; called with every event, on the thread that shows it."""
+        if isinstance(event, TurnStarted | TurnFinished):
+            self.send()
+        elif isinstance(event, _MOVES):
+            self._waits = True
+            self.flush()
+
+    def flush(self) -> float | None:
+        """Send what has waited long enough; return in how many seconds to call again, or None."""
+        if not self._waits:
+            return None
+        left = self._due - self._clock()
+        if left > 0:
+            return left
+        self.send()
+        return None
+
+    def send(self) -> None:
+        """Send the context now."""
+        self._waits = False
+        self._due = self._clock() + EVERY_S
+        found = self._look()
+        if found is None:
+            message = _context("idle", None)
+        else:
+            session, state, context = found
+            message = _context(state, context)
+            if session != self._session:
+                self._session = session
+                self._broadcast(self._hello())
+        self._last = message
+        self._broadcast(message)
+
+    def _opened(self, comm: Any, message: object) -> None:
+        """A page opened a comm: on the main thread, or that of a subshell."""
+        self._answered.add(comm.comm_id)
+        self._adopt(comm)
+
+    def _adopt(self, comm: Any) -> None:
+        if hasattr(comm, "_reply_subshell_for"):
+            # ipykernel 7.4 sends a page's message to where the kernel last sent from: to the main
+            # thread, behind the running cell. None leaves the page's own choice in force.
+            comm._reply_subshell_for = None
+        with self._lock:
+            self._comms[comm.comm_id] = comm
+        comm.on_close(lambda message: self._forget(comm))
+        comm.on_msg(lambda message: self._answered.add(comm.comm_id))
+        for message in (self._hello(), self._last):
+            self._send(comm, message)
+
+    def _forget(self, comm: Any) -> None:
+        with self._lock:
+            self._comms.pop(comm.comm_id, None)
+
+    def _hello(self) -> dict[str, object]:
+        return {
+            "version": PROTOCOL,
+            "type": "hello",
+            "package_version": __version__,
+            "session": self._session,
+        }
+
+    def _broadcast(self, message: Mapping[str, object]) -> None:
+        with self._lock:
+            comms = list(self._comms.values())
+        for comm in comms:
+            self._send(comm, message)
+
+    def _send(self, comm: Any, message: Mapping[str, object]) -> None:
+        """Send to one page; a page that cannot be reached never disturbs the turn."""
+        try:
+            comm.send(dict(message))
+        except Exception:
+            _log.debug("The gauge's comm could not be reached.", exc_info=True)
+            self._forget(comm)
+
+
+def _context(state: str, context: Mapping[str, object] | None) -> dict[str, object]:
+    return {"version": PROTOCOL, "type": "context", "state": state, "context": context}

@@ -1,0 +1,267 @@
+"""Shows a turn below its cell, as displays that are static Markdown when it is over.
+
+One display for each text block, replaced while the text grows; one line for each call of a tool,
+with the outputs of its code after it. While nothing is there yet a line tells what goes on; what
+comes next takes that line's place. Everything is published on the thread that runs the cell.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from ..core.blocks import Json
+from ..core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    CtxEvent,
+    NoteAdded,
+    ResultOffloaded,
+    RetryScheduled,
+    StepDiscarded,
+    StepStarted,
+    TextDelta,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from . import words
+from .markdown import escape, safe_markdown
+from .plaintext import plain
+from .sinks import CellSink
+
+TEXT_EVERY_S = 0.1
+"""A growing text is shown again at most so often: the front end's cost grows with its length."""
+
+TEXT_SHARE = 0.2
+"""… and at most with this share of the time, however long it takes to make the text safe."""
+
+
+class CellRenderer:
+    """Shows one turn in a cell of a kernel. Called with each event; `tick` between them.
+
+    `context` gives the context JSON for the last line.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        context: Callable[[], Mapping[str, object]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shell = shell
+        self._context = context
+        self._clock = clock
+        self._waiting: _Display | None = None
+        self._text: _Text | None = None
+        self._tools: dict[str, tuple[_Display, Json]] = {}
+        self._retry: tuple[_Display, RetryScheduled, float] | None = None
+        self._sink: CellSink | None = None
+
+    def __call__(self, event: CtxEvent) -> None:
+        """Show what happened."""
+        if not isinstance(event, RetryScheduled):
+            self._end_retry(event)
+        match event:
+            case StepStarted():
+                self._wait(words.THINKING)
+            case CompactionStarted():
+                self._wait(words.COMPACTING)
+            case TextDelta(text=text):
+                self._add_text(text)
+            case TextFinished(text=text):
+                self._end_text(text)
+            case StepDiscarded():
+                self._discard()
+            case ToolStarted():
+                self._start_tool(event)
+            case ToolFinished():
+                self._end_tool(event)
+            case ResultOffloaded():
+                self.line(words.stored_line(event))
+            case RetryScheduled():
+                self._start_retry(event)
+            case CompactionFinished():
+                self.line(words.compacted_line(event))
+            case CompactionFailed():
+                self.line(words.compaction_failed_line(event))
+            case NoteAdded(title=title, detail=detail):
+                self.note(title, detail)
+            case TurnFinished():
+                self._finish(event)
+            case _:
+                pass
+
+    def tick(self) -> float | None:
+        """Show what has waited; return in how many seconds to call again, None: not needed."""
+        now = self._clock()
+        if self._sink is not None:
+            self._sink.flush()
+        if self._retry is not None:
+            display, event, end = self._retry
+            display.show(*_noted(*words.retry_lines(event, end - now)))
+            return 1.0 if end > now else None
+        return None if self._text is None else self._text.show_if_due(now)
+
+    def line(self, text: str) -> None:
+        """Show a quiet line."""
+        self._take_waiting().show(*_quiet(text))
+
+    def note(self, title: str, detail: str = "") -> None:
+        """Show a note: the fact, then what follows from it."""
+        self._take_waiting().show(*_noted(title, detail))
+
+    def show(self, markdown: str, text: str, more: Mapping[str, object] | None = None) -> None:
+        """Show Markdown that is safe already, with its plain form and further MIME types."""
+        self._take_waiting().show(markdown, text, more)
+
+    def make_sink(self) -> CellSink:
+        """Return where the output of a run goes; to be called before the shell's hooks change."""
+        self._sink = CellSink(self._shell)
+        return self._sink
+
+    # One thing each -----------------------------------------------------------------------------
+
+    def _wait(self, text: str) -> None:
+        display = self._waiting = self._take_waiting()
+        display.show(*_quiet(text))
+
+    def _take_waiting(self) -> _Display:
+        """Return the display of the waiting line, for what takes its place; else a new one."""
+        self._flush_text()
+        display, self._waiting = self._waiting, None
+        return display or _Display(self._shell)
+
+    def _add_text(self, text: str) -> None:
+        if self._text is None:
+            self._text = _Text(self._take_waiting(), self._clock)
+        self._text.add(text)
+        self._text.show_if_due(self._clock())
+
+    def _end_text(self, text: str) -> None:
+        shown = self._text or _Text(self._take_waiting(), self._clock)
+        self._text = None
+        shown.finish(text)
+
+    def _flush_text(self) -> None:
+        """End a text block that was cut off: what came of it stays."""
+        if self._text is not None:
+            text, self._text = self._text, None
+            text.finish(text.text)
+
+    def _discard(self) -> None:
+        """Take back the text of a step whose stream broke; it comes again in the same place."""
+        if self._text is not None:
+            self._waiting, self._text = self._text.display, None
+            self._wait(words.THINKING)
+
+    def _start_tool(self, event: ToolStarted) -> None:
+        display = self._take_waiting()
+        display.show(*_quiet(words.tool_line(event.name, event.input)))
+        self._tools[event.tool_use_id] = display, event.input
+
+    def _end_tool(self, event: ToolFinished) -> None:
+        self._close_sink()
+        known = self._tools.pop(event.tool_use_id, None)
+        display, input_ = known or (self._take_waiting(), {})
+        display.show(*_quiet(words.tool_line(event.name, input_, event)))
+
+    def _start_retry(self, event: RetryScheduled) -> None:
+        display = self._retry[0] if self._retry is not None else self._take_waiting()
+        self._retry = display, event, self._clock() + event.wait_s
+        display.show(*_noted(*words.retry_lines(event, event.wait_s)))
+
+    def _end_retry(self, event: CtxEvent) -> None:
+        if self._retry is not None:
+            display, retry, _ = self._retry
+            self._retry = None
+            display.show(*_quiet(words.retried_line(retry)))
+
+    def _close_sink(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None
+
+    def _finish(self, event: TurnFinished) -> None:
+        self._close_sink()
+        for display, input_ in self._tools.values():
+            display.show(*_quiet(f"{words.tool_line('', input_).strip('…')}: stopped"))
+        self._tools.clear()
+        self.line(words.footer(event, self._context()))
+
+
+class _Display:
+    """One output of the cell, published once and then replaced."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._id = uuid.uuid4().hex
+        self._shown: dict[str, object] | None = None
+
+    def show(self, markdown: str, text: str, more: Mapping[str, object] | None = None) -> None:
+        data: dict[str, object] = {"text/markdown": markdown, "text/plain": text, **(more or {})}
+        if data == self._shown:
+            return
+        publisher: Any = self._shell.display_pub
+        publisher.publish(data, transient={"display_id": self._id}, update=self._shown is not None)
+        self._shown = data
+
+
+class _Text:
+    """A text block that grows in its display."""
+
+    def __init__(self, display: _Display, clock: Callable[[], float]) -> None:
+        self.display = display
+        self._clock = clock
+        self._parts: list[str] = []
+        self._due = 0.0
+        self._is_new = False
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._parts)
+
+    def add(self, text: str) -> None:
+        self._parts.append(text)
+        self._is_new = True
+
+    def show_if_due(self, now: float) -> float | None:
+        """Show the text if it has grown and it is time; return the seconds until it is."""
+        if not self._is_new:
+            return None
+        if now < self._due:
+            return self._due - now
+        self._show(self.text)
+        done = self._clock()
+        self._due = done + max(TEXT_EVERY_S, (done - now) / TEXT_SHARE)
+        return None
+
+    def finish(self, text: str) -> None:
+        """Show the whole of it."""
+        self._show(text)
+
+    def _show(self, text: str) -> None:
+        self._is_new = False
+        self.display.show(safe_markdown(text), plain(text))
+
+
+def _quiet(text: str) -> tuple[str, str]:
+    """Return a quiet line as Markdown and as plain text."""
+    line = plain(text)
+    return f"*{escape(line)}*" if line else "", line
+
+
+def _noted(title: str, detail: str = "") -> tuple[str, str]:
+    """Return a note as Markdown and as plain text."""
+    title, detail = plain(title), plain(detail)
+    markdown = f"**{escape(title)}**"
+    if detail:
+        markdown += f"\n\n{escape(detail)}"
+    return markdown, "\n".join(filter(None, [title, detail]))

@@ -1,0 +1,264 @@
+"""What commands show, as Markdown and as plain text; pure functions of JSON and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from . import words
+from .markdown import escape, safe_markdown
+from .plaintext import plain
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+Report = tuple[str, str]
+Row = tuple[str, ...]
+
+PART_NAMES = {
+    "system": "System",
+    "tools": "Tools",
+    "summary": "Summary",
+    "reinjected": "Re-injected",
+    "notebook": "Notebook",
+    "conversation": "Conversation",
+    "results": "Results",
+}
+SOURCE_TEXTS = {
+    "api": "the provider says so",
+    "server": "the server says so",
+    "error": "learnt from an error of the provider",
+    "table": "from the bundled table",
+    "unknown": "not known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing `/doctor` looked at; `advice` says what to do about it, "" if nothing."""
+
+    level: Literal["ok", "warning", "fault"]
+    what: str
+    advice: str = ""
+
+
+def table(head: Row, rows: Sequence[Row], right: int = 1) -> Report:
+    """Return a table whose columns from `right` on are aligned to the right."""
+    marks = ["---" if at < right else "--:" for at in range(len(head))]
+    cells = [[escape(cell).replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    markdown = "\n".join([lines[0], f"| {' | '.join(marks)} |", *lines[1:]])
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    texts = (
+        "  ".join(
+            cell.ljust(width) if at < right else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *rows)
+    )
+    return markdown, "\n".join(texts)
+
+
+def join(*reports: Report | str) -> Report:
+    """Return the reports one below the other; a string is a line of text."""
+    made = [(escape(one), plain(one)) if isinstance(one, str) else one for one in reports]
+    kept = [one for one in made if one[0]]
+    return "\n\n".join(m for m, _ in kept), "\n\n".join(t for _, t in kept)
+
+
+def context_report(context: Mapping[str, object]) -> Report:
+    """Return what fills the window, by part, in tokens and per cent."""
+    used, window = _int(context.get("used_tokens")), context.get("window_tokens")
+    about = "≈" if context.get("is_estimate") else ""
+    whole = window if isinstance(window, int) and window > 0 else None
+    source = SOURCE_TEXTS.get(str(context.get("window_source")), "")
+    title = f"{about}{used:,} tokens, window unknown. Model {context.get('model')}."
+    if whole is not None:
+        percent = f"{about}{round(100 * used / whole)} %"
+        title = (
+            f"{about}{used:,} of {whole:,} tokens, {percent}. "
+            f"Model {context.get('model')}; window: {source}."
+        )
+    rows = [
+        (PART_NAMES[name], f"{tokens:,}", _percent(tokens, whole or used))
+        for name, tokens in _parts(context)
+    ]
+    free, reserve = context.get("free_tokens"), context.get("reserve_tokens")
+    if isinstance(free, int):
+        rows.append(("Free", f"{free:,}", _percent(free, whole or used)))
+    if isinstance(reserve, int):
+        rows.append(("of it reserved for the answer", f"{reserve:,}", ""))
+    measured = (
+        f"Measured by the provider: {_int(context.get('measured_tokens')):,}; "
+        f"estimated since: {_int(context.get('estimated_tokens')):,}."
+    )
+    return join(
+        title,
+        table(("Part", "Tokens", "Share"), rows),
+        measured,
+        _forecast(context),
+        _spent(context),
+    )
+
+
+def _forecast(context: Mapping[str, object]) -> str:
+    compaction = context.get("compaction")
+    if not isinstance(compaction, Mapping):
+        return ""
+    mode, left = compaction.get("mode"), compaction.get("steps_left")
+    said = (
+        f"Compaction: {mode}; {words.count(_int(context.get('compactions')), 'compaction')} so far."
+    )
+    if isinstance(left, int):
+        said += (
+            " The next comes after this step."
+            if left < 1
+            else f" The next comes in about {words.count(left, 'step')}."
+        )
+    account, price = compaction.get("account"), compaction.get("price")
+    if isinstance(account, int | float) and isinstance(price, int | float):
+        said += f" Account: {account:,.0f} of {price:,.0f} weighted tokens."
+    return said
+
+
+def _spent(context: Mapping[str, object]) -> str:
+    cost, ratio = context.get("cost_usd"), context.get("cache_read_ratio")
+    money = words.money(cost) if isinstance(cost, int | float) else "price not known"
+    read = f", {round(100 * ratio)} % of input read from cache" if isinstance(ratio, float) else ""
+    return f"Session so far: {money}{read}."
+
+
+def cost_report(cost: Mapping[str, object]) -> Report:
+    """Return tokens by kind, money, the cache-read ratio and the cost of each compaction."""
+    usage = cost.get("usage")
+    kinds = {
+        "uncached": "Input, uncached",
+        "cache_read": "Input, read from cache",
+        "cache_write": "Input, written to cache",
+        "output": "Output",
+    }
+    counts = usage if isinstance(usage, Mapping) else {}
+    rows = [(kinds[kind], _or_unknown(counts.get(kind))) for kind in kinds]
+    money = cost.get("cost_usd")
+    total = (
+        f"Session so far: {words.money(money)}."
+        if isinstance(money, int | float)
+        else f"Session so far: the price of {cost.get('model')} is not known."
+    )
+    ratio, source = cost.get("cache_read_ratio"), cost.get("price_source")
+    read = (
+        f"{round(100 * ratio)} % of all input was read from the cache."
+        if isinstance(ratio, float)
+        else ""
+    )
+    return join(
+        total,
+        table(("Kind", "Tokens"), rows),
+        read,
+        _compactions(cost.get("compactions")),
+        f"Prices: {source}." if source else "",
+    )
+
+
+def _compactions(listed: object) -> Report | str:
+    if not isinstance(listed, Sequence) or not listed:
+        return "No compaction so far."
+    rows = [
+        (
+            f"Compaction {one['n']}",
+            f"{one['tokens_before']:,}",
+            f"{one['tokens_after']:,}",
+            words.money(one["cost_usd"]) or "not known",
+        )
+        for one in listed
+    ]
+    return table(("", "Tokens before", "after", "Cost"), rows)
+
+
+def summary_report(found: Mapping[str, object]) -> Report:
+    """Return one compaction: its numbers, the summary, what it replaced and put back."""
+    replaced = found.get("replaced")
+    turns = ""
+    if isinstance(replaced, Mapping):
+        first, last = replaced.get("first_turn"), replaced.get("last_turn")
+        span = f"turn {first}" if first == last else f"turns {first} to {last}"
+        turns = f"It replaced {replaced.get('messages')} messages of {span}."
+    cost = found.get("cost_usd")
+    figures = [
+        f"{_int(found.get('tokens_before')):,} → {_int(found.get('tokens_after')):,} tokens",
+        words.duration(float(_int(found.get("seconds")))),
+        words.money(cost) if isinstance(cost, int | float) else "",
+    ]
+    title = (
+        f"Compaction {found.get('n')} ({found.get('trigger')}): {' · '.join(filter(None, figures))}"
+    )
+    summary = str(found.get("summary", ""))
+    back = found.get("reinjected")
+    rows = (
+        [(str(one["kind"]), str(one["id"]), f"{one['tokens']:,}") for one in back]
+        if isinstance(back, Sequence)
+        else []
+    )
+    put_back = table(("Put back", "Which", "Tokens"), rows, right=2) if rows else ""
+    return join(title, turns, (safe_markdown(summary), plain(summary)), put_back)
+
+
+def model_lines(session: Session, *, switched: bool) -> list[str]:
+    """Return what is known of the model, and after a switch what it does to the cache."""
+    facts = session.facts
+    window = (
+        f"{facts.window_tokens:,} tokens ({SOURCE_TEXTS[facts.window_source]})"
+        if facts.window_tokens
+        else "not known"
+    )
+    lines = [f"Model: {facts.label or session.model_name}.", f"Window: {window}."]
+    prices = facts.prices
+    if prices is None:
+        lines.append("Price: not known.")
+    else:
+        lines.append(
+            f"Price per million tokens: ${prices.input:g} in, ${prices.output:g} out, "
+            f"${prices.cache_read:g} read from cache. Source: {prices.source}."
+        )
+    if switched:
+        used = _int(session.context().get("used_tokens"))
+        cost = ""
+        if prices is not None:
+            cost = f", {words.money(used * prices.cache_write_5m / 1_000_000)}"
+        lines.append(
+            f"The next prompt writes the whole context to the cache anew: ≈{used:,} tokens{cost}."
+        )
+    return lines
+
+
+def doctor_report(findings: Sequence[Finding]) -> Report:
+    """Return what was looked at, faults first, each with what to do."""
+    order = {"fault": 0, "warning": 1, "ok": 2}
+    marks = {"fault": "Fault", "warning": "Note", "ok": "OK"}
+    rows = [
+        (marks[one.level], one.what, one.advice)
+        for one in sorted(findings, key=lambda one: order[one.level])
+    ]
+    faults = sum(one.level == "fault" for one in findings)
+    title = f"{words.count(faults, 'fault')} found." if faults else "No fault found."
+    return join(title, table(("", "Looked at", "What to do"), rows, right=3))
+
+
+def _parts(context: Mapping[str, object]) -> list[tuple[str, int]]:
+    parts = context.get("parts")
+    if not isinstance(parts, Mapping):
+        return []
+    return [(name, _int(parts.get(name))) for name in PART_NAMES]
+
+
+def _percent(tokens: int, whole: int) -> str:
+    return f"{100 * tokens / whole:.1f} %" if whole else ""
+
+
+def _int(value: object) -> int:
+    return round(value) if isinstance(value, int | float) else 0
+
+
+def _or_unknown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "not said"

@@ -1,0 +1,162 @@
+"""What the program itself says below a cell: short lines of plain text, pure functions.
+
+Wording and figures as in the drawn interface: thousands with a comma, a space before %, `≈` for an
+estimate only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core.blocks import Json
+from ..core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    ResultOffloaded,
+    RetryScheduled,
+    ToolFinished,
+    TurnFinished,
+)
+from ..core.usage import Usage
+from .plaintext import one_line
+
+THINKING = "Thinking…"
+COMPACTING = "Compacting…"
+STOPPED_DETAIL = "Code that had run stays run."
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 step", "5 steps"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Return "0.2 s", "24 s" or "3 min 05 s"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02} s"
+
+
+def money(cost_usd: float | None) -> str:
+    """Return "$0.04", "<$0.01" for less than half a cent, "" if the price is not known."""
+    if cost_usd is None:
+        return ""
+    if cost_usd == 0:
+        return "$0.00"
+    return "<$0.01" if cost_usd < 0.005 else f"${cost_usd:,.2f}"
+
+
+def tokens_of(usage: Usage) -> int | None:
+    """Return input and output together, None if the provider said neither."""
+    whole = usage.input_tokens
+    return None if whole is None and usage.output is None else (whole or 0) + (usage.output or 0)
+
+
+def share(context: Mapping[str, object]) -> str:
+    """Return how full the window is: "context 41 %", or in tokens if the window is not known."""
+    used, window = context.get("used_tokens"), context.get("window_tokens")
+    if not isinstance(used, int):
+        return ""
+    about = "≈" if context.get("is_estimate") else ""
+    if not isinstance(window, int) or window <= 0:
+        return f"context {about}{used:,} tokens, window unknown"
+    return f"context {about}{round(100 * used / window)} %"
+
+
+def footer(event: TurnFinished, context: Mapping[str, object]) -> str:
+    """Return the turn's last line: "5 steps, 24 s · 12,431 tokens, $0.04 · context 41 %"."""
+    spent = tokens_of(event.usage)
+    cost = money(event.cost_usd)
+    figures = [] if spent is None else [", ".join(filter(None, [f"{spent:,} tokens", cost]))]
+    steps = f"{count(event.steps, 'step')}, {duration(event.seconds)}"
+    return " · ".join(filter(None, [steps, *figures, share(context)]))
+
+
+def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
+    """Return one line about a call: what runs, or once it is `done`, how it went."""
+    what = _what(name, input_, running=done is None)
+    if done is None:
+        return f"{what}…"
+    if done.denied:
+        return f"{what}: {one_line(done.text, 200)}"
+    failed = "failed" if done.is_error else ""
+    return " · ".join(filter(None, [what, failed, duration(done.seconds)]))
+
+
+def _what(name: str, input_: Json, *, running: bool) -> str:
+    match name:
+        case "run_code":
+            code = str(input_.get("code", "")).strip()
+            lines = code.count("\n") + 1
+            first = next((line for line in code.splitlines() if _tells(line)), code)
+            verb = "Running code" if running else "Ran code"
+            return f"{verb}, {count(lines, 'line')}: {one_line(first, 60)}"
+        case "inspect":
+            names = input_.get("names")
+            shown = ", ".join(map(str, names)) if isinstance(names, list) else str(names)
+            return f"{'Inspecting' if running else 'Inspected'} {one_line(shown, 60)}"
+        case "list_cells":
+            return "Listing the cells" if running else "Listed the cells"
+        case "read_cell":
+            verb = "Reading cell" if running else "Read cell"
+            return f"{verb} {one_line(str(input_.get('cell_id', '')), 40)}"
+        case "read_result":
+            verb = "Reading stored text" if running else "Read stored text"
+            return f"{verb} {one_line(str(input_.get('tool_use_id', '')), 40)}"
+        case _:
+            return f"{'Running' if running else 'Ran'} {one_line(name, 60)}"
+
+
+def _tells(line: str) -> bool:
+    """Whether a line of code says what it does: no comment, import or blank line."""
+    return bool(line.strip()) and not line.lstrip().startswith(("#", "import ", "from "))
+
+
+def stored_line(event: ResultOffloaded) -> str:
+    """Return a line about a result that went to the store."""
+    lines = count(event.lines, "line")
+    return f"Result stored: {lines}; the model sees {event.shown_chars:,} of {event.chars:,} characters."
+
+
+def retry_lines(event: RetryScheduled, seconds_left: float) -> tuple[str, str]:
+    """Return the countdown's title and its detail."""
+    left = max(0, round(seconds_left))
+    reason = event.reason.strip().rstrip(".")
+    title = f"{reason}. Next try in {left // 60}:{left % 60:02}."
+    return title, (
+        f"Try {event.attempt} of {event.attempts}. "
+        f"Nothing is lost: step {event.step} starts again where it was."
+    )
+
+
+def retried_line(event: RetryScheduled) -> str:
+    """Return what stays of a countdown."""
+    reason = event.reason.strip().rstrip(".")
+    return f"{reason}. Tried again after {duration(event.wait_s)}."
+
+
+def compacted_line(event: CompactionFinished) -> str:
+    """Return a line about a compaction: before → after, time, money."""
+    freed = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+    cost = money(event.cost_usd)
+    spent = ", ".join(filter(None, [duration(event.seconds), cost]))
+    return f"Compacted: {freed} · {spent} · /summary {event.n} shows it"
+
+
+def compaction_failed_line(event: CompactionFailed) -> str:
+    """Return a line about a compaction that brought nothing."""
+    reason = event.reason.strip().rstrip(".")
+    if event.paused:
+        return (
+            f"Compaction is paused after {count(event.failures, 'failure')}: {reason}. "
+            "Run /compact to try again."
+        )
+    return f"No compaction: {reason}. The conversation is unchanged."
+
+
+def failure(event: TurnFinished) -> str:
+    """Return the one sentence with which a stopped or failed turn fails its cell."""
+    if event.outcome == "stopped":
+        return f"Stopped by you at step {event.steps}. {STOPPED_DETAIL}"
+    return one_line(event.error or "The turn failed.", 2_000)
