@@ -53,7 +53,7 @@ from .core.transcript import (
     SessionEntry,
     Transcript,
 )
-from .core.usage import Usage
+from .core.usage import Prices, Usage
 from .core.window import Limits
 from .errors import AuthError, BusyError, CompactionError, ModelError, PromptError, StoreError
 from .prompts import load_prompt
@@ -202,6 +202,7 @@ class Session:
                 permissions=ports.permissions,
                 redactor=ports.redactor,
             ),
+            self._prices_of,
         )
         self._begin()
 
@@ -278,13 +279,23 @@ class Session:
             return "paused"
         return "running" if self._is_running else "idle"
 
+    @property
+    def total_usage(self) -> Usage:
+        """The tokens of the whole session, compactions and discarded replies included."""
+        return self._engine.spent
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """What the session has cost; None once a call's price was not known."""
+        return self._engine.cost_usd
+
     def context(self) -> dict[str, object]:
         """Return what fills the window: the JSON of `/context` (DESIGN.md 2), tokens throughout."""
-        return self._engine.context(self.total_usage(), self.total_cost_usd())
+        return self._engine.context()
 
     def cost(self) -> dict[str, object]:
         """Return tokens by kind, money (None if a price is not known) and each compaction's cost."""
-        usage = self.total_usage()
+        usage = self.total_usage
         whole = usage.input_tokens
         return {
             "model": self.model_name,
@@ -294,7 +305,7 @@ class Session:
                 "cache_write": usage.cache_write,
                 "output": usage.output,
             },
-            "cost_usd": self.total_cost_usd(),
+            "cost_usd": self.total_cost_usd,
             "cache_read_ratio": (usage.cache_read or 0) / whole if whole else None,
             "price_source": self.facts.prices.source if self.facts.prices else None,
             "compactions": [
@@ -307,22 +318,6 @@ class Session:
                 for entry in self.transcript.compactions
             ],
         }
-
-    def total_usage(self) -> Usage:
-        """Return the tokens of the whole session, compactions and discarded replies included."""
-        return sum(self._engine.spent.values(), Usage())
-
-    def total_cost_usd(self) -> float | None:
-        """Return what the session has cost; None if a model's price is not known."""
-        total = 0.0
-        for model, usage in self._engine.spent.items():
-            facts = self.facts
-            if model is not None and model != self.model_name:
-                facts = self._with_overrides(self._ports.known_facts(model))
-            if facts.prices is None:
-                return None
-            total += facts.prices.cost_usd(usage)
-        return total
 
     def find_compaction(self, n: int | None = None) -> CompactionEntry | None:
         """Return compaction `n`, the last one by default; None if there is none."""
@@ -457,6 +452,9 @@ class Session:
         engine.options = _options(self._settings, engine.facts)
         self._facts_loaded = True
 
+    def _prices_of(self, model: str | None) -> Prices | None:
+        return None if model is None else self._ports.known_facts(model).prices
+
     def _with_overrides(self, facts: ModelFacts) -> ModelFacts:
         window = self._settings.window_tokens
         if not window:
@@ -465,13 +463,13 @@ class Session:
         return replace(facts, window_tokens=min(window, known) if known else window)
 
     def _save_metadata(self) -> None:
-        usage = self.total_usage()
+        usage = self.total_usage
         try:
             self._ports.store.update_metadata(
                 title=_title(self.transcript),
                 model=self.model_name,
                 tokens=(usage.input_tokens or 0) + (usage.output or 0),
-                cost=self.total_cost_usd(),
+                cost=self.total_cost_usd,
                 updated=self._ports.clock.now(),
             )
         except StoreError as error:

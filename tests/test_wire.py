@@ -412,12 +412,12 @@ def test_the_cost_of_a_session():
             run(session)
             run(session)
             session.compact()
-            usage = session.total_usage()
+            usage = session.total_usage
             assert usage.cache_write_1h == usage.cache_write
             assert usage.input_tokens == sum(r.plan.input_tokens for r in server.messages)
             prices = session.facts.prices
             if prices is not None:
-                assert session.total_cost_usd() == pytest.approx(prices.cost_usd(usage))
+                assert session.total_cost_usd == pytest.approx(prices.cost_usd(usage))
 
 
 def test_notes_name_what_was_reduced():

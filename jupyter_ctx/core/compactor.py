@@ -186,7 +186,7 @@ async def _build_entry(
         tokens_before=plan.used_tokens,
         tokens_after=0,
         seconds=engine.ports.clock.monotonic() - started,
-        cost_usd=engine.cost_usd(attempt.usage) if attempt.usage else None,
+        cost_usd=engine.price(attempt.usage) if attempt.usage else None,
         usage=attempt.usage,
         reinjected=items,
         focus=attempt.focus or None,

@@ -7,7 +7,7 @@ counts. A store that fails costs a warning, never the turn: the transcript goes 
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -54,7 +54,7 @@ from .transcript import (
     SpentEntry,
     Transcript,
 )
-from .usage import Usage
+from .usage import Prices, Usage
 from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
 
 
@@ -180,7 +180,11 @@ def _is_wire_id(id_: str) -> bool:
 
 
 class Engine:
-    """One session: its transcript, what it knows of the model, and its ports."""
+    """One session: its transcript, what it knows of the model, and its ports.
+
+    `prices` gives the prices of a model by name. `spent` and `cost_usd` are totals of the session;
+    the cost is None once a call's price was not known.
+    """
 
     def __init__(
         self,
@@ -190,6 +194,7 @@ class Engine:
         options: CallOptions,
         texts: Texts,
         ports: EnginePorts,
+        prices: Callable[[str | None], Prices | None],
     ) -> None:
         self.transcript = Transcript()
         self.facts = facts
@@ -199,7 +204,9 @@ class Engine:
         self.ports = ports
         self.meter = TokenMeter(ports.counter, facts.factor_prior)
         self.seen_ids: set[str] = set()
-        self.spent: dict[str | None, Usage] = {}
+        self.spent = Usage()
+        self.cost_usd: float | None = 0.0
+        self._prices = prices
         self.notes: list[NoteAdded] = []
         self.streaming_chars = 0
         self.store_failed = False
@@ -239,8 +246,18 @@ class Engine:
             case _:
                 return
         if usage is not None:
-            model = model or self.transcript.model
-            self.spent[model] = self.spent.get(model, Usage()) + usage
+            self.spent = self.spent + usage
+            cost = self.price(usage, model)
+            known = self.cost_usd is not None and cost is not None
+            self.cost_usd = (self.cost_usd or 0.0) + (cost or 0.0) if known else None
+
+    def price(self, usage: Usage, model: str | None = None) -> float | None:
+        """Return what one call cost, None if its model's price is not known.
+
+        Calls are priced one by one: some prices depend on the length of a call's input.
+        """
+        prices = self._prices(model or self.transcript.model)
+        return None if prices is None else prices.cost_usd(usage)
 
     def note(self, level: str, title: str, detail: str = "") -> None:
         """Keep a note for the user; the loop yields it at the next chance."""
@@ -303,7 +320,7 @@ class Engine:
         """Return the three largest parts of the window in words, for a message."""
         return describe_largest_parts(self.meter.parts(self.transcript))
 
-    def context(self, spent: Usage, cost_usd: float | None) -> dict[str, object]:
+    def context(self) -> dict[str, object]:
         """Return the JSON of `/context`; what is still arriving counts as conversation."""
         arriving = self.streaming_chars // 4
         parts = dict(self.meter.parts(self.transcript))
@@ -315,8 +332,8 @@ class Engine:
             window_source=self.facts.window_source,
             reserve_tokens=self.reserve,
             mode=self.limits.compaction,
-            usage=spent,
-            cost_usd=cost_usd,
+            usage=self.spent,
+            cost_usd=self.cost_usd,
             compactions=len(self.transcript.compactions),
         )
         steps_left = find_steps_left(self.transcript, used, self.window, self.reserve)
@@ -335,10 +352,6 @@ class Engine:
             images_left=max(0, self.facts.max_images - len(images)),
             image_chars_left=max(0, MOST_IMAGE_CHARS - sum(len(i.data) for i in images)),
         )
-
-    def cost_usd(self, usage: Usage) -> float | None:
-        """Return what `usage` costs with this model, None if its price is not known."""
-        return None if self.facts.prices is None else self.facts.prices.cost_usd(usage)
 
     # Requests -----------------------------------------------------------------------------------
 

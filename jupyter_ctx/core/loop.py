@@ -47,7 +47,6 @@ from .recovery import (
 )
 from .repair import orphan_results
 from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry
-from .usage import Usage
 
 STOPPED_TEXT = "[Stopped by the user]"
 CONTINUE_TEXT = (
@@ -108,7 +107,7 @@ class Turn:
         """
         engine = self.engine
         started = engine.ports.clock.monotonic()
-        before = dict(engine.spent)
+        before, cost_before = engine.spent, engine.cost_usd
         over = _TurnOver("failed", "error", "The turn did not end in an orderly way.")
         try:
             yield TurnStarted(self.number, self.prompt.text)
@@ -130,15 +129,17 @@ class Turn:
         for note in engine.take_notes():
             yield note
         yield ContextChanged(self.number)
-        spent = _spent_since(engine.spent, before)
+        cost = engine.cost_usd
+        if cost is not None and cost_before is not None:
+            cost -= cost_before
         yield TurnFinished(
             turn=self.number,
             outcome=over.outcome,  # type: ignore[arg-type]  # the three outcomes
             stop_reason=over.stop_reason,
             text=self.last_text,
             steps=self.step,
-            usage=spent,
-            cost_usd=engine.cost_usd(spent),
+            usage=engine.spent - before,
+            cost_usd=cost,
             seconds=engine.ports.clock.monotonic() - started,
             error=over.error,
         )
@@ -330,14 +331,14 @@ class Turn:
         assert done is not None  # only complete replies come here
         self.reply = None
         content = tuple(blocks)
-        if all(isinstance(block, Thinking) for block in content):
+        if not content:
             self._record_spent(reply, f"no text came ({done.stop_reason})")
             if done.stop_reason == "end_turn":
                 self.engine.note("warning", "The model sent an empty answer.")
         else:
             self.engine.store_reply(reply, content, self.number, self.step, done.stop_reason)
         self.last_text = text_of(content) or self.last_text
-        cost = self.engine.cost_usd(done.usage)
+        cost = self.engine.price(done.usage)
         yield StepFinished(self.number, self.step, done.stop_reason, done.usage, cost)
         yield ContextChanged(self.number)
 
@@ -538,29 +539,14 @@ def _unknown_spec(name: str) -> ToolSpec:
 
 
 def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Return the blocks without tool calls: a call of a cut reply is never run."""
-    return tuple(block for block in blocks if not isinstance(block, ToolUse))
+    """Return the blocks without tool calls: a call of a cut reply is never run.
 
-
-def _spent_since(now: dict[str | None, Usage], before: dict[str | None, Usage]) -> Usage:
-    """Return the usage added to `before`, all models together."""
-    total = Usage()
-    for model, usage in now.items():
-        total = total + _minus(usage, before.get(model, Usage()))
-    return total
-
-
-def _minus(left: Usage, right: Usage) -> Usage:
-    def less(a: int | None, b: int | None) -> int | None:
-        return None if a is None else a - (b or 0)
-
-    return Usage(
-        less(left.uncached, right.uncached),
-        less(left.cache_read, right.cache_read),
-        less(left.cache_write, right.cache_write),
-        less(left.output, right.output),
-        less(left.cache_write_1h, right.cache_write_1h),
-    )
+    Nor does thinking stay at the end, where the provider refuses it.
+    """
+    kept = [block for block in blocks if not isinstance(block, ToolUse)]
+    while kept and isinstance(kept[-1], Thinking):
+        kept.pop()
+    return tuple(kept)
 
 
 __all__ = ["NoteAdded", "Prompt", "Turn"]

@@ -214,12 +214,17 @@ def finish(decision: Decision, path: str | None) -> ToolResult:
     text = _shown_text(decision, path)
     if text:
         shown.append(Text(text, "results"))
-    dropped = len(images) - decision.images
-    if dropped:
+    kept = () if output.is_error else images[: decision.images]
+    dropped = len(images) - len(kept)
+    if dropped and output.is_error:
+        noun = "image" if dropped == 1 else "images"
+        line = f"[{dropped:,} {noun} of the failed call shown to the user only]"
+        shown.append(Text(line, "results"))
+    elif dropped:
         noun = "image" if dropped == 1 else "images"
         line = f"[{dropped:,} {noun} left out: no room]"
         shown.append(Text(line, "results"))
-    shown += images[: decision.images]
+    shown += kept
     if not shown:
         done = "failed" if output.is_error else "completed"
         shown.append(Text(f"({decision.result.tool} {done} with no output)", "results"))

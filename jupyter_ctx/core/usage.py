@@ -47,6 +47,20 @@ class Usage:
             _sum(self.cache_write_1h, other.cache_write_1h),
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        """Return what came to `self` since it was `other`."""
+        return Usage(
+            _difference(self.uncached, other.uncached),
+            _difference(self.cache_read, other.cache_read),
+            _difference(self.cache_write, other.cache_write),
+            _difference(self.output, other.output),
+            _difference(self.cache_write_1h, other.cache_write_1h),
+        )
+
+
+def _difference(left: int | None, right: int | None) -> int | None:
+    return None if left is None else left - (right or 0)
+
 
 def _sum(left: int | None, right: int | None) -> int | None:
     return None if left is None and right is None else (left or 0) + (right or 0)

@@ -617,3 +617,31 @@ def test_steps_finish_in_order():
 
     assert names.index("StepFinished") < names.index("ToolStarted") < names.index("ToolFinished")
     assert len([n for n in names if n == StepFinished.__name__]) == 2
+
+
+def test_a_failed_call_with_a_figure_is_text_only():
+    """An error result may hold text only (the API refuses images in it): a line names the image."""
+    from jupyter_ctx.core.blocks import Image
+
+    image = Image("image/png", "aGk=", 100, 100)
+    tools = FakeTools(plot=lambda: ToolOutput("Traceback", (image,), is_error=True))
+    session = make_session(ScriptedModel(reply(call("plot")), reply("ok")), tools=tools)
+    run(session)
+    content = tool_results(session.transcript.view[2])[0].content
+
+    assert all(isinstance(block, Text) for block in content)
+    assert "1 image" in text_of(content)
+
+
+def test_no_reply_ends_with_thinking():
+    """A cut reply whose thinking would stand last is kept without it (the API refuses it)."""
+    blocks = (thinking("a"), Text("Half"), thinking("b"))
+    model = ScriptedModel(
+        reply(*blocks, stop_reason="max_tokens"),
+        reply(*blocks, stop_reason="max_tokens"),
+        reply("rest."),
+    )
+    session = make_session(model)
+    run(session)
+
+    assert session.transcript.view[1].content == blocks[:2]

@@ -1,0 +1,150 @@
+"""The demo model looks, runs, offloads and is compacted: everything a person can see without a key."""
+
+import pytest
+
+from jupyter_ctx.config import Settings
+from jupyter_ctx.core.events import CompactionFinished, ResultOffloaded, ToolStarted
+from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.core.redact import Redactor
+from jupyter_ctx.models.demo import DemoModel, demo_facts
+from jupyter_ctx.session import Place, Ports, Session
+from jupyter_ctx.testing import (
+    AllowAll,
+    DenyAll,
+    FakeClock,
+    FakeKernel,
+    InlineRunner,
+    LetterCounter,
+    MemoryStore,
+)
+from jupyter_ctx.tools import make_tools
+
+
+class Reader:
+    """Reads the stored texts of a MemoryStore."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def read_text(self, name):
+        return self.store.texts.get(name)
+
+    def names(self):
+        return list(self.store.texts)
+
+
+@pytest.fixture
+def kernel():
+    cells = [
+        Cell("c1", "prices = [3, 1, 2]", 1, 1),
+        Cell("c2", "prices['x']", 2, 2, failed=True),
+    ]
+    return FakeKernel({"prices": [3, 1, 2], "table": {"a": 1}}, cells)
+
+
+def demo_session(kernel, permissions=None):
+    store = MemoryStore()
+    settings = Settings(model="demo")
+    ports = Ports(
+        model=DemoModel(),
+        counter=LetterCounter(),
+        tools=make_tools(kernel, Reader(store), settings),
+        store=store,
+        clock=FakeClock(),
+        kernel=kernel,
+        permissions=permissions or AllowAll(),
+        runner=InlineRunner(),
+        redactor=Redactor({}),
+        make_model=lambda name: DemoModel(),
+        known_facts=lambda name: demo_facts(),
+    )
+    place = Place("demo-session", None, "/home/user", "Linux", "2026-01-01", "0")
+    return Session((), settings, place, ports)
+
+
+def run(session, text):
+    events = []
+    session.ask(text, on_event=events.append)
+    return events
+
+
+def test_it_really_looks_at_the_notebook(kernel):
+    """A plain question is answered from the cells and variables that are there."""
+    session = demo_session(kernel)
+    events = run(session, "What is here?")
+    tools = [event.name for event in events if isinstance(event, ToolStarted)]
+
+    assert tools == ["list_cells", "run_code", "inspect"]
+    assert "`prices` (list)" in str(session.last_turn)
+    assert "`table` (dict)" in str(session.last_turn)
+    assert "_demo_names" not in kernel.namespace
+
+
+def test_it_finds_the_cell_that_failed(kernel):
+    """Asked about an error it reads the failed cell."""
+    session = demo_session(kernel)
+    import sys
+
+    sys.last_value = TypeError("list indices must be integers")
+    try:
+        events = run(session, "Why did it fail?")
+    finally:
+        del sys.last_value
+    tools = [event.name for event in events if isinstance(event, ToolStarted)]
+
+    assert tools == ["run_code", "list_cells", "read_cell"]
+    assert "TypeError: list indices must be integers" in str(session.last_turn)
+    assert "prices['x']" in str(session.last_turn)
+
+
+def test_a_large_output_is_offloaded_and_read(kernel):
+    """The large log goes to the store; three lines of it are read back; its end is quoted."""
+    session = demo_session(kernel)
+    events = run(session, "Print a large log.")
+
+    assert [e.name for e in events if isinstance(e, ResultOffloaded)] == ["run_code"]
+    assert "half-way" in str(session.last_turn)
+    assert "ends at" in str(session.last_turn)
+
+
+def test_a_few_turns_fill_its_window(kernel):
+    """Its window is small: some turns are enough for a compaction, after which it goes on."""
+    session = demo_session(kernel)
+    compacted = 0
+    for n in range(8):
+        events = run(session, ["What is here?", "Print a large log."][n % 2])
+        assert events[-1].outcome == "done"
+        compacted += sum(isinstance(event, CompactionFinished) for event in events)
+
+    assert compacted >= 1
+    assert "Print a large log" in session.find_compaction().summary
+
+
+def test_code_in_backticks_is_run(kernel):
+    """`code` in the prompt is run and its output quoted; a failure is said."""
+    session = demo_session(kernel)
+    run(session, "Run `print(sum(prices))` please")
+    assert "It returned:\n\n```text\n6\n```" in str(session.last_turn)
+    run(session, "Run `nothing_there`")
+    assert "It failed" in str(session.last_turn)
+    assert "NameError" in str(session.last_turn)
+
+
+def test_a_denial_is_accepted(kernel):
+    """A denied call ends in a sentence, not in another try."""
+    session = demo_session(kernel, DenyAll("not now"))
+    run(session, "Print a large log.")
+
+    assert "I did not run it" in str(session.last_turn)
+    assert "not now" in str(session.last_turn)
+
+
+def test_its_usage_has_cache_reads(kernel):
+    """From the second call on most input is read from the cache, as a provider would report."""
+    session = demo_session(kernel)
+    run(session, "What is here?")
+    usage = session.total_usage
+
+    assert usage.cache_read > usage.cache_write / 2
+    assert session.context()["cost_usd"] == 0.0
+    assert session.context()["is_estimate"] is False
