@@ -24,7 +24,7 @@ from ..core.ports import Execution
 from ..core.redact import Redactor
 from .collector import Collector
 from .live import Live, Sink
-from .nested import InterruptGuard, NestedLoop
+from .nested import InterruptGuard, NestedLoop, outer_loop_kept
 from .outputlog import Limits, OutputLog, StreamName
 from .spool import Spool
 from .streams import CaptureHook, CapturePublisher, CaptureStream
@@ -96,6 +96,7 @@ def _run(
     replaced = contextlib.ExitStack()
     try:
         _replace_hooks(replaced, shell, code, collector, guard.check)
+        replaced.enter_context(outer_loop_kept())
         if loop.is_needed(shell):
             _swap(replaced, shell, "loop_runner", loop.run)
         run_cell: Callable[..., object] = shell.run_cell

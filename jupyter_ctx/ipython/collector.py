@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from time import monotonic
 
 from ..core.redact import Redactor
 from .live import Live
@@ -35,19 +36,19 @@ class Collector:
 
     def write(self, name: StreamName, text: str) -> None:
         """Take text of stdout or stderr."""
-        if not text:
-            return
         with self._lock:
-            if name != self._name:
+            if name != self._name and text:
                 self._settle()
                 self._name = name
-            for start in range(0, len(text), CHUNK_CHARS):
-                piece = text[start : start + CHUNK_CHARS]
-                self._pending.append(piece)
-                self._pending_chars += len(piece)
-                full = self._pending_chars >= CHUNK_CHARS
-                if full or self._live.wants_all or self._live.note_due:
+            if len(text) > CHUNK_CHARS:
+                for start in range(0, len(text), CHUNK_CHARS):
                     self._drain()
+                    self._pending.append(text[start : start + CHUNK_CHARS])
+            else:
+                self._pending.append(text)
+            self._pending_chars += len(text)
+            if self._pending_chars >= CHUNK_CHARS or monotonic() >= self._live.next_at:
+                self._drain()
 
     def flush(self) -> None:
         """Pass on what waits for more; the beginning of a possible secret goes on waiting."""
@@ -63,15 +64,20 @@ class Collector:
     ) -> None:
         """Take a MIME bundle, or the update of the display `transient["display_id"]`."""
         display_id = transient.get("display_id")
-        known = None if display_id is None else str(display_id)
         clean, meta = self._bundle(data), self._bundle(metadata)
         with self._lock:
             self._settle()
-            if not update:
-                self._log.display(clean, meta, display_id=known)
-            elif known is not None:
+            if display_id is None:
+                if not update:
+                    self._log.display(clean, meta)
+                    self._live.display(clean, meta, {}, False)
+                return
+            known = str(display_id)
+            if update:
                 self._log.update(clean, meta, known)
-            self._live.display(clean, meta, {} if known is None else {"display_id": known}, update)
+            else:
+                self._log.display(clean, meta, display_id=known)
+            self._live.display(clean, meta, {"display_id": known}, update)
 
     def result(self, data: Mapping[str, object], metadata: Mapping[str, object]) -> None:
         """Take the value of the last expression."""

@@ -24,7 +24,7 @@ T = TypeVar("T")
 class MainCaller(Protocol):
     """Brings a call to the kernel's main thread."""
 
-    async def call(self, fn: Callable[[], T]) -> T:
+    async def call(self, fn: Callable[[], T], /) -> T:
         """Return what `fn()` returns there; raises what it raises."""
         ...
 

@@ -21,6 +21,7 @@ LIVE_DISPLAYS = 1_000
 each updated display is shown at the end."""
 
 _log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
 
 
 class Sink(Protocol):
@@ -64,21 +65,11 @@ class Live:
     def _restart(self) -> None:
         self._room = self._settings.live_output_head
         self._hidden_chars = 0
-        self._hidden_lines = 0
         self._tail: deque[tuple[StreamName, str]] = deque()
         self._tail_bytes = 0
         self._line_open = False
-        self._noted_at = self._clock()
-
-    @property
-    def wants_all(self) -> bool:
-        """Whether output is still shown as it comes."""
-        return self._room > 0
-
-    @property
-    def note_due(self) -> bool:
-        """Whether the count of what is not shown may be renewed."""
-        return self._clock() - self._noted_at >= NOTE_EVERY_S
+        self.next_at = 0.0 if self._room else self._clock() + NOTE_EVERY_S
+        """When text should be passed on again, by the clock: at once while it is still shown."""
 
     def stream(self, name: StreamName, text: str) -> None:
         """Show text while there is room, else count it and keep the end."""
@@ -91,11 +82,10 @@ class Live:
             return
         self._room = 0
         self._hidden_chars += len(rest)
-        self._hidden_lines += rest.count("\n")
         self._keep_end(name, rest)
-        if self.note_due:
-            self._noted_at = self._clock()
-            self._show_note(f"[… {self._hidden()} more so far]")
+        if (now := self._clock()) >= self.next_at:
+            self.next_at = now + NOTE_EVERY_S
+            self._show_note(f"[… {self._hidden_chars:,} characters more so far]")
 
     def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
         """Show a bundle; after `LIVE_DISPLAYS` of them only the last updates, at the end."""
@@ -124,10 +114,11 @@ class Live:
         """Show the end of what was not shown."""
         if self._hidden_chars:
             tail_chars = sum(len(text) for _, text in self._tail)
-            self._show_note(f"[… {self._hidden()} more; the last {tail_chars:,} follow]\n")
+            more = f"{self._hidden_chars:,} characters more; the last {tail_chars:,} follow"
+            self._show_note(f"[… {more}]\n")
             for name, text in self._tail:
                 self._show_stream(name, text)
-            self._hidden_chars = self._hidden_lines = self._tail_bytes = 0
+            self._hidden_chars = self._tail_bytes = 0
             self._tail.clear()
         late, self._late = self._late, {}
         for data, metadata, transient in late.values():
@@ -135,9 +126,6 @@ class Live:
         if self._dropped:
             self._show_stream("stdout", f"[{self._dropped:,} more displays not shown]\n")
             self._dropped = 0
-
-    def _hidden(self) -> str:
-        return f"{self._hidden_chars:,} characters in {self._hidden_lines:,} lines"
 
     def _show_note(self, text: str) -> None:
         """Show a line that overwrites the note before it."""
@@ -152,15 +140,19 @@ class Live:
 
     def _keep_end(self, name: StreamName, text: str) -> None:
         most = self._settings.live_output_tail
-        text = _end(text, most)
-        self._tail.append((name, text))
-        self._tail_bytes += utf8_bytes(text)
+        kept = _end(text, most)
+        if len(kept) < len(text):
+            self._tail.clear()
+            self._tail_bytes = 0
+        self._tail.append((name, kept))
+        self._tail_bytes += utf8_bytes(kept)
         while self._tail_bytes > most:
             first_name, first = self._tail.popleft()
             self._tail_bytes -= utf8_bytes(first)
-            if kept := _end(first, most - self._tail_bytes):
-                self._tail.appendleft((first_name, kept))
-                self._tail_bytes += utf8_bytes(kept)
+            if self._tail_bytes <= most:
+                rest = _end(first, most - self._tail_bytes)
+                self._tail.appendleft((first_name, rest))
+                self._tail_bytes += utf8_bytes(rest)
                 break
 
     def _call(self, show: Callable[[Sink], None]) -> None:

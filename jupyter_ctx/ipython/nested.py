@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -54,9 +55,11 @@ class InterruptGuard:
             self._entered = False
 
     def run(self, call: Callable[[], T]) -> T:
-        """Return `call()`; an interrupt meanwhile raises KeyboardInterrupt in it."""
+        """Return `call()`; an interrupt meanwhile, or before, raises KeyboardInterrupt."""
         self._frame = sys._getframe()
         try:
+            if self.interrupted:
+                raise KeyboardInterrupt
             return call()
         finally:
             self._frame = None
@@ -99,19 +102,12 @@ class NestedLoop:
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run `coro` to its end. An interrupt cancels it; what it then does counts."""
         loop = self._free_loop()
-        outer = asyncio._get_running_loop()
-        task = asyncio.current_task(outer) if outer is not None else None
-        if outer is not None and task is not None:
-            asyncio.tasks._leave_task(outer, task)
-        asyncio._set_running_loop(None)
-        try:
-            return self._finish(loop, loop.create_task(coro))
-        finally:
-            asyncio._set_running_loop(outer)
-            if outer is not None and task is not None:
-                asyncio.tasks._enter_task(outer, task)
-            if loop is not self._loop:
-                loop.close()
+        with outer_loop_set_aside():
+            try:
+                return self._finish(loop, loop.create_task(coro))
+            finally:
+                if loop is not self._loop:
+                    loop.close()
 
     def close(self) -> None:
         """Cancel what is left on the loop and close it."""
@@ -120,13 +116,9 @@ class NestedLoop:
             return
         for task in asyncio.all_tasks(loop):
             task.cancel()
-        outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
-        try:
+        with outer_loop_set_aside():
             loop.run_until_complete(_wait(asyncio.all_tasks(loop)))
             loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            asyncio._set_running_loop(outer)
             loop.close()
 
     def _free_loop(self) -> asyncio.AbstractEventLoop:
@@ -144,6 +136,30 @@ class NestedLoop:
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result()
             raise
+
+
+@contextlib.contextmanager
+def outer_loop_kept() -> Iterator[None]:
+    """Have the thread's running loop and task be, at the end, what they are now."""
+    loop = asyncio._get_running_loop()
+    task = None if loop is None else asyncio.current_task(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+        if loop is not None and task is not None and asyncio.current_task(loop) is not task:
+            asyncio.tasks._enter_task(loop, task)
+
+
+@contextlib.contextmanager
+def outer_loop_set_aside() -> Iterator[None]:
+    """Let another loop run on this thread although one is running."""
+    with outer_loop_kept():
+        loop = asyncio._get_running_loop()
+        if loop is not None and (task := asyncio.current_task(loop)) is not None:
+            asyncio.tasks._leave_task(loop, task)
+        asyncio._set_running_loop(None)
+        yield
 
 
 async def _wait(tasks: set[asyncio.Task[Any]]) -> None:

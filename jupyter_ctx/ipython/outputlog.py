@@ -50,12 +50,6 @@ class _Entry:
         self.parts[:] = ["".join(self.parts)]
         return {**self.output, "text": self.parts[0]}
 
-    def text(self) -> str:
-        """Return its text for a plain file."""
-        if self.parts is not None:
-            return "".join(self.parts)
-        return _plain(self.output)
-
 
 @dataclass(slots=True)
 class _State:
@@ -216,14 +210,14 @@ class OutputLog:
         room = HEAD_CHARS
         kept: list[_Entry] = []
         for entry in state.entries:
-            text = entry.text()
             if entry.parts is None:
-                spool.write_block(text)
+                spool.write_block(_plain(entry.output))
                 kept.append(entry)
                 continue
-            spool.write(text)
+            for part in entry.parts:
+                spool.write(part)
             if room:
-                entry.parts = [text[:room]]
+                entry.parts = ["".join(entry.parts)[:room]]
                 room -= len(entry.parts[0])
                 kept.append(entry)
         state.entries = kept

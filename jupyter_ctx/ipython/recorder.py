@@ -43,6 +43,7 @@ MAX_NODES = 2_000
 
 _AGENT = re.compile(r"\s*%%?agent(?![\w.])")
 _log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +83,11 @@ class _Record:
         )
 
 
+_GONE = OutputLog(Limits(outputs=1))
+"""What stands for outputs that had to go."""
+_GONE.display({"text/plain": "[outputs no longer kept]"}, {})
+
+
 class CellRecorder:
     """Watches the shell from now on until `close`. Never lets an error of its own into a cell."""
 
@@ -93,6 +99,7 @@ class CellRecorder:
         self._running: list[_Record] = []
         self._order = 0
         self._held_bytes = 0
+        self._last: _Record | None = None
         self._paused = 0
         self._ids: dict[str, int] = {}
         self._bound: dict[str, str | None] = {}
@@ -207,6 +214,10 @@ class CellRecorder:
                 record.history = [one for one in history if one.output_type == "execute_result"]
         self._mark(record)
         with self._lock:
+            # A cell's last text comes after its end, so the cell before is counted once more.
+            for one in (self._last, record):
+                self._count(one)
+            self._last = record
             self._make_room(record)
 
     def _take_running(self, info: Any) -> _Record | None:
@@ -227,16 +238,16 @@ class CellRecorder:
     def _mark(self, record: _Record | None) -> None:
         """Compare the namespace with how it was and note what `record` has bound."""
         label = None if record is None else f"In[{record.count}]"
-        names = list(self._shell.user_ns.items())
-        if len(names) > MAX_NAMES:
+        now, before = dict(self._shell.user_ns), self._ids
+        if len(now) > MAX_NAMES:
             self._ids, self._bound = {}, {}
             return
-        ids = {name: id(value) for name, value in names if type(name) is str and name[:1] != "_"}
-        for name in self._ids.keys() - ids.keys():
+        self._ids = ids = dict(zip(now, map(id, now.values()), strict=True))
+        for name in [name for name, at in ids.items() if before.get(name) != at]:
+            if isinstance(name, str) and not name.startswith("_"):
+                self._bound[name] = label
+        for name in before.keys() - ids.keys():
             self._bound.pop(name, None)
-        for name in [name for name, at in ids.items() if self._ids.get(name) != at]:
-            self._bound[name] = label
-        self._ids = ids
 
     def _forget(self, cell_id: str) -> None:
         record = self._records.pop(cell_id, None)
@@ -246,19 +257,20 @@ class CellRecorder:
         if record.parent is not None:
             self._by_parent.pop(record.parent, None)
 
-    def _make_room(self, record: _Record) -> None:
-        """Count what the record holds, and let the oldest outputs go if all hold too much."""
-        held = record.log.held_bytes
-        if self._records.get(record.id) is record:
+    def _count(self, record: _Record | None) -> None:
+        if record is not None and self._records.get(record.id) is record:
+            held = record.log.held_bytes
             self._held_bytes += held - record.held_bytes
             record.held_bytes = held
+
+    def _make_room(self, newest: _Record) -> None:
+        """Let the oldest outputs go if all together hold too much."""
         for old in self._records.values():
             if self._held_bytes <= ALL_BYTES:
                 return
-            if old.held_bytes and old is not record:
-                self._held_bytes -= old.held_bytes
-                old.held_bytes, old.log = 0, OutputLog(CELL_LIMITS)
-                old.log.display({"text/plain": "[outputs no longer kept]"}, {})
+            if old.held_bytes > _GONE.held_bytes and old is not newest:
+                self._held_bytes += _GONE.held_bytes - old.held_bytes
+                old.held_bytes, old.log = _GONE.held_bytes, _GONE
 
     # What the kernel sends ----------------------------------------------------------------------
 
@@ -300,7 +312,9 @@ class CellRecorder:
 
     def _log_of(self, message: Any) -> OutputLog | None:
         record = self._by_parent.get(message["parent_header"].get("msg_id"))
-        return None if record is None or record.is_agent else record.log
+        if record is None or record.is_agent or record.log is _GONE:
+            return None
+        return record.log
 
 
 def _add_message(log: OutputLog, kind: str, content: Any) -> None:

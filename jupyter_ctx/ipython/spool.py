@@ -49,7 +49,8 @@ class Spool:
         self.path = path
         self.error = error
         self.head = ""
-        self.tail = ""
+        self._end: list[str] = []
+        self._end_chars = 0
         self.chars = 0
         self.size_bytes = 0
         self._newlines = 0
@@ -57,7 +58,18 @@ class Spool:
     @property
     def lines(self) -> int:
         """The number of lines; an unfinished last line counts."""
-        return self._newlines + bool(self.tail and not self.tail.endswith("\n"))
+        return self._newlines + self._is_line_open
+
+    @property
+    def tail(self) -> str:
+        """The last `TAIL_CHARS` characters."""
+        self._end[:] = ["".join(self._end)[-TAIL_CHARS:]]
+        self._end_chars = len(self._end[0])
+        return self._end[0]
+
+    @property
+    def _is_line_open(self) -> bool:
+        return bool(self._end) and self._end[-1][-1:] not in ("", "\n")
 
     def write(self, text: str) -> None:
         """Add `text`, which must be valid (see `valid_text`)."""
@@ -67,15 +79,17 @@ class Spool:
         self._save(data)
         self.size_bytes += len(data)
         self.chars += len(text)
-        self._newlines += text.count("\n")
+        self._newlines += _count_newlines(data)
         if len(self.head) < HEAD_CHARS:
             self.head += text[: HEAD_CHARS - len(self.head)]
-        self.tail = text[-TAIL_CHARS:] if len(text) >= TAIL_CHARS else self.tail + text
-        self.tail = self.tail[-TAIL_CHARS:]
+        self._end.append(text[-TAIL_CHARS:])
+        self._end_chars += len(self._end[-1])
+        if self._end_chars > 8 * TAIL_CHARS:
+            self._end = [self.tail]
 
     def write_block(self, text: str) -> None:
         """Add `text` on lines of its own."""
-        if self.tail and not self.tail.endswith("\n"):
+        if self._is_line_open:
             self.write("\n")
         self.write(text)
         if text and not text.endswith("\n"):
@@ -118,6 +132,13 @@ class Spool:
             os.close(handle)
         except OSError as error:  # a network file system reports a failed write only here
             self.error = error
+
+
+def _count_newlines(data: bytes) -> int:
+    """Count the newlines; where they are far apart, finding is twice as fast as counting."""
+    if data[:1024].count(b"\n") > 32:
+        return data.count(b"\n")
+    return len(data) - len(data.replace(b"\n", b""))
 
 
 def open_spool(folder: Path) -> Spool:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Callable
+from os import getpid
 from typing import Any
 
 from IPython.core.displaypub import DisplayPublisher
@@ -34,7 +34,7 @@ class CaptureStream(io.TextIOBase):
         self._check = check
         self._name: StreamName = name
         self._original = original
-        self._pid = os.getpid()
+        self._pid = getpid()
 
     encoding = "utf-8"
 
@@ -45,20 +45,22 @@ class CaptureStream(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Take `text`; return its length. Raises TypeError on anything else."""
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if type(text) is not str:
+            if not isinstance(text, str):
+                raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+            text = str.__str__(text)
         collector = self._collector
-        if collector is None or os.getpid() != self._pid:
+        if collector is None or getpid() != self._pid:
             self._later().write(text)
         else:
-            collector.write(self._name, str.__str__(text))
+            collector.write(self._name, text)
             self._check()
         return len(text)
 
     def flush(self) -> None:
         """Pass on what is held back."""
         collector = self._collector
-        if collector is None or os.getpid() != self._pid:
+        if collector is None or getpid() != self._pid:
             self._later().flush()
         else:
             collector.flush()
@@ -126,7 +128,9 @@ class CapturePublisher(DisplayPublisher):
         self._check()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_original"], name)
+        if "_original" not in self.__dict__:  # not made yet
+            raise AttributeError(name)
+        return getattr(self._original, name)
 
 
 class CaptureHook:
