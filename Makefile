@@ -9,7 +9,7 @@ LAB_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist loadfile
 
 BIN := $(abspath $(VENV))/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 NPM := PATH="$(BIN):$$PATH" $(BIN)/npm --silent --prefix labextension
 ASSETS := jupyter_ctx/labextension
 FRONT := $(filter-out labextension/package-lock.json, \

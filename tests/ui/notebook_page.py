@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from playwright.sync_api import Locator, Page
+from playwright.sync_api import TimeoutError as PageTimeoutError
 
 READY = """() => {
   const panel = window.jupyterapp?.shell.currentWidget;
   const kernel = panel?.sessionContext?.session?.kernel;
   return Boolean(panel?.sessionContext?.isReady && panel.content?.model
     && kernel?.connectionStatus === 'connected' && kernel.status === 'idle');
+}"""
+
+ASK = """() => {
+  void window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.requestKernelInfo();
 }"""
 
 RUN = """([index, wait]) => {
@@ -22,6 +27,9 @@ RUN = """([index, wait]) => {
 
 TIMEOUT_MS = 60_000
 """Longest wait for anything in the page, on a busy machine."""
+
+ASK_AFTER_MS = 15_000
+"""So long without "idle": ask the kernel, in case its word was lost."""
 
 
 class NotebookPage:
@@ -36,7 +44,18 @@ class NotebookPage:
         self.wait_idle()
 
     def wait_idle(self) -> None:
-        """Wait until the notebook in front is loaded and its kernel has nothing to do."""
+        """Wait until the notebook in front is loaded and its kernel has nothing to do.
+
+        A kernel that has just started may say "idle" before the server listens to it; any request
+        makes it say so again.
+        """
+        for _ in range(TIMEOUT_MS // ASK_AFTER_MS):
+            try:
+                self.page.wait_for_function(READY, timeout=ASK_AFTER_MS)
+            except PageTimeoutError:
+                self.page.evaluate(ASK)
+            else:
+                return
         self.page.wait_for_function(READY)
 
     def run_cell(self, index: int) -> list[dict[str, Any]]:
@@ -87,7 +106,7 @@ class NotebookPage:
     def restart_kernel(self) -> None:
         """Restart the kernel of the notebook in front, without the question."""
         self.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()"
         )
         self.wait_idle()
 

@@ -1,0 +1,120 @@
+"""The package as it is shipped: one version, declared dependencies, the built front end."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import jupyter_ctx
+from jupyter_ctx._version import __version__
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(Path(jupyter_ctx.__file__).parent.rglob("*.py"))
+FRONT = ROOT / "labextension"
+
+
+def project() -> dict[str, object]:
+    found: dict[str, object] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def normal(name: str) -> str:
+    """Return the name of a distribution without its version, as an index compares it."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", name)[0]).lower()
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the top-level modules that the file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_both_languages_have_one_version() -> None:
+    """package.json, its lock and the Python package name the same version."""
+    package = json.loads((FRONT / "package.json").read_text())
+    lock = json.loads((FRONT / "package-lock.json").read_text())
+
+    assert {package["version"], lock["version"], lock["packages"][""]["version"]} == {__version__}
+
+
+def test_the_lock_names_no_registry() -> None:
+    """Every package is pinned by its hash and fetched from wherever the machine's npm looks."""
+    packages = json.loads((FRONT / "package-lock.json").read_text())["packages"]
+
+    assert not [name for name, entry in packages.items() if "resolved" in entry]
+    assert all("integrity" in entry for name, entry in packages.items() if name)
+
+
+def test_every_import_is_declared() -> None:
+    """Whatever the package imports is the standard library, itself, or a named dependency.
+
+    What belongs to the front end that hosts us is there when it is used: the kernel's own
+    package, and the data libraries whose objects a user's kernel holds.
+    """
+    hosted = {"ipykernel", "jupyter_client", "matplotlib", "numpy", "pandas", "polars"}
+    declared = {normal(str(name)) for name in _list(project()["dependencies"])}
+    by_module = packages_distributions()
+
+    unknown = {
+        (path.name, module)
+        for path in SOURCES
+        for module in imported_modules(path)
+        if module not in sys.stdlib_module_names
+        and module not in {"jupyter_ctx", *hosted}
+        and not declared.intersection(normal(name) for name in by_module.get(module, ()))
+    }
+
+    assert unknown == set()
+
+
+def test_every_dependency_is_imported() -> None:
+    """No dependency is declared that the code does not use."""
+    by_module = packages_distributions()
+    used = {
+        normal(name)
+        for path in SOURCES
+        for module in imported_modules(path)
+        for name in by_module.get(module, ())
+    }
+
+    assert {normal(str(name)) for name in _list(project()["dependencies"])} <= used
+
+
+def test_the_front_end_is_installed_and_whole() -> None:
+    """JupyterLab finds the built extension of this version where it looks for extensions."""
+    installed = Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "jupyter-ctx"
+    package = json.loads((installed / "package.json").read_text())
+    build = package["jupyterlab"]["_build"]
+
+    assert package["version"] == __version__
+    assert (installed / build["load"]).is_file()
+    assert (installed / "schemas" / "jupyter-ctx" / "plugin.json").is_file()
+    assert json.loads((installed / "install.json").read_text())["packageName"] == "jupyter-ctx"
+
+
+def test_the_view_imports_react_only() -> None:
+    """One view serves two mounts, so what draws knows no front end."""
+    shared = [*(FRONT / "src" / "view").glob("*"), FRONT / "src/state.ts", FRONT / "src/events.ts"]
+    imports = {
+        target
+        for path in shared
+        for target in re.findall(r"""from ['"]([^'"]+)['"]""", path.read_text(encoding="utf-8"))
+    }
+
+    assert {target for target in imports if not target.startswith(".")} == {"react"}
+    assert not {target for target in imports if "/lab/" in target or "client" in target}
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
