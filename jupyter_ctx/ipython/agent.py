@@ -10,20 +10,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from ..config import DEMO_MODEL, PermissionMode, Settings
-from ..core.events import CtxEvent, TurnFinished
 from ..errors import BusyError, CtxError, PromptError
-from . import words
-from .asking import InputAsker
-from .bridge import Bridge
-from .place import find_cell_id
 
+# What a shell without a turn does not need is imported where it is used: loading stays quick.
 if TYPE_CHECKING:
+    from ..config import PermissionMode, Settings
+    from ..core.events import CtxEvent, TurnFinished
     from ..session import Session
+    from .asking import InputAsker
+    from .bridge import Bridge
     from .commands import Shown
     from .gauge import Gauge
     from .live import Sink
@@ -98,11 +98,10 @@ class Opener(Protocol):
 class Agent:
     """What `%agent` and `jupyter_ctx.current_session()` talk to. One for each kernel.
 
-    `gauge` and `permissions` are set once they are made: they look back at the agent.
+    `gauge` and `opener` are set once they are made: they look back at the agent.
     """
 
     gauge: Gauge | None = None
-    permissions: AskPermissions
     opener: Opener
 
     def __init__(self, shell: InteractiveShell, put: Callable[[str, object], None]) -> None:
@@ -111,9 +110,22 @@ class Agent:
         self._opened: Opened | None = None
         self._renderer: Renderer | None = None
         self._notes: list[tuple[str, str]] = []
-        self.bridge = Bridge(self._observe)
 
     # What others ask ----------------------------------------------------------------------------
+
+    @cached_property
+    def bridge(self) -> Bridge:
+        """The bridge between this kernel's threads."""
+        from .bridge import Bridge
+
+        return Bridge(self._observe)
+
+    @cached_property
+    def permissions(self) -> AskPermissions:
+        """Asks the person, by the mode in force, and keeps the rules of the session."""
+        from .permissions import AskPermissions
+
+        return AskPermissions(self.bridge, lambda: self.permission_mode, self.make_asker)
 
     @property
     def current(self) -> Session | None:
@@ -178,11 +190,14 @@ class Agent:
 
     def make_asker(self) -> InputAsker:
         """Return who asks the person for permission."""
+        from .asking import InputAsker
+
         return InputAsker(self._shell, self._renderer or self._make_renderer())
 
     def close(self) -> None:
         """Stop what runs, close the session, end the thread."""
-        self.bridge.close()
+        if "bridge" in vars(self):
+            self.bridge.close()
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
@@ -218,6 +233,9 @@ class Agent:
             self.gauge.send()
 
     def _run_prompt(self, text: str, renderer: Renderer) -> None:
+        from . import words
+        from .place import find_cell_id
+
         session = self.session
         self._refresh(session)
         self._tell(renderer)
@@ -293,6 +311,7 @@ class Agent:
         try:
             yield self._renderer
         finally:
+            self._renderer.close()
             self._renderer = outer
 
     def _require_renderer(self) -> Renderer:
@@ -335,7 +354,9 @@ class _Ended:
         self.event: TurnFinished | None = None
         self.tick = show.tick
 
-    def __call__(self, event: CtxEvent) -> Any:
+    def __call__(self, event: CtxEvent) -> None:
+        from ..core.events import TurnFinished
+
         if isinstance(event, TurnFinished):
             self.event = event
         self._show(event)
@@ -343,6 +364,8 @@ class _Ended:
 
 def _model_note(session: Session, why: str) -> tuple[str, str]:
     """Return what the first turn says about the model: title and detail, or only a quiet line."""
+    from ..config import DEMO_MODEL
+
     if session.model_name != DEMO_MODEL:
         return "", f"Model {session.model_name}"
     if why == "it is set":

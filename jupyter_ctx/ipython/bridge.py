@@ -19,13 +19,15 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from ..core.events import CtxEvent
 from ..errors import BusyError
 
+if TYPE_CHECKING:
+    from ..core.events import CtxEvent
+
 T = TypeVar("T")
-Start: TypeAlias = Callable[[], AsyncIterator[CtxEvent]]
+Start: TypeAlias = Callable[[], AsyncIterator["CtxEvent"]]
 
 STOP_S = 2.0
 """How long a cancelled turn may take to end (DESIGN.md 2, C27)."""

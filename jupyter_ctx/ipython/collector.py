@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from ..core.redact import Redactor
+from .bundles import clean_bundle, text_of
 from .live import Live
-from .outputlog import OutputLog, StreamName, clean_bundle, text_of
+from .outputlog import OutputLog, StreamName
 from .spool import valid_text
 
 CHUNK_CHARS = 256 * 1024

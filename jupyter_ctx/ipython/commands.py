@@ -164,9 +164,9 @@ def _summary(host: Host, argument: str) -> Shown:
     found = session.summary(int(argument) if argument else None)
     if found is None:
         there = len(session.transcript.compactions)
-        known = f"There are {there}, counted from 1." if there else "There was none yet."
-        which = f"no compaction {int(argument):,}" if argument else "no compaction"
-        raise PromptError(f"This session has {which}. {known}")
+        if not there:
+            raise PromptError("This session has no compaction yet.")
+        raise PromptError(f"This session has no compaction {argument}; it has 1 to {there}.")
     return Shown(*reports.summary_report(found), {SUMMARY_MIME: found})
 
 

@@ -56,7 +56,7 @@ def _front_end(shell: Any, agent: Agent) -> Finding:
     pages = 0 if agent.gauge is None else agent.gauge.pages
     if pages:
         return Finding("ok", "Front end: a kernel; the gauge's extension is connected")
-    advice = "In JupyterLab: reload the page; `jupyter labextension list` must name jupyter-ctx."
+    advice = "In JupyterLab reload the page; jupyter labextension list must name jupyter-ctx."
     return Finding("warning", "Front end: a kernel; no gauge is connected", advice)
 
 

@@ -21,7 +21,6 @@ from ..errors import ConfigError, StoreError
 from . import magics, place, syntax
 from .agent import Agent, Opened
 from .completion import make_matcher
-from .permissions import AskPermissions
 from .recorder import CellRecorder
 from .traits import JupyterCtx
 
@@ -56,9 +55,6 @@ class Extension:
         undo.callback(recorder.close)
         self.agent = agent = Agent(shell, config.put)
         undo.callback(agent.close)
-        agent.permissions = AskPermissions(
-            agent.bridge, lambda: agent.permission_mode, agent.make_asker
-        )
         agent.opener = Wiring(shell, agent, recorder, config.explicit)
         undo.callback(magics.install(shell, magics.make_magic(agent.run)))
         syntax.install(shell.input_transformer_manager)

@@ -11,27 +11,27 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from comm import create_comm
 
 from .._version import __version__
-from ..core.events import (
-    CompactionFailed,
-    CompactionFinished,
-    CompactionStarted,
-    ContextChanged,
-    CtxEvent,
-    StepFinished,
-    TurnFinished,
-    TurnStarted,
-)
+
+if TYPE_CHECKING:
+    from ..core.events import CtxEvent
 
 TARGET = "jupyter_ctx"
 PROTOCOL = 1
 EVERY_S = 0.1
 
-_MOVES = (ContextChanged, StepFinished, CompactionStarted, CompactionFinished, CompactionFailed)
+_NOW = ("TurnStarted", "TurnFinished")
+_MOVES = (
+    "ContextChanged",
+    "StepFinished",
+    "CompactionStarted",
+    "CompactionFinished",
+    "CompactionFailed",
+)
 _log = logging.getLogger(__name__)
 
 
@@ -76,9 +76,10 @@ class Gauge:
 
     def notice(self, event: CtxEvent) -> None:
         """Send what moved; called with every event, on the thread that shows it."""
-        if isinstance(event, TurnStarted | TurnFinished):
+        name = type(event).__name__
+        if name in _NOW:
             self.send()
-        elif isinstance(event, _MOVES):
+        elif name in _MOVES:
             self._waits = True
             self.flush()
 

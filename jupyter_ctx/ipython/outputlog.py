@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..core.blocks import Json
-from ..core.ports import SpooledText
-from .spool import HEAD_CHARS, Spool, utf8_bytes, valid_text
+from .bundles import cut_text, note, placeholder, plain_text, value_bytes
+from .spool import HEAD_CHARS, Spool, utf8_bytes
+
+if TYPE_CHECKING:
+    from ..core.blocks import Json
+    from ..core.ports import SpooledText
 
 StreamName = Literal["stdout", "stderr"]
 BundleKind = Literal["display_data", "execute_result"]
 
 ENTRY_BYTES = 200
 """What one output costs in memory besides its text; so a million empty ones are bounded too."""
-
-NOTE_CHARS = 2_000
-"""So much of its plain text stays with an output that is too large to keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class OutputLog:
             output: dict[str, object] = {"output_type": kind, "data": data, "metadata": metadata}
             if kind == "execute_result":
                 output["execution_count"] = count
-            self._count_text(_plain(output))
+            self._count_text(plain_text(output))
             if state.outputs >= self._limits.outputs:
                 state.dropped += 1
                 return
@@ -148,7 +146,7 @@ class OutputLog:
                 "evalue": evalue,
                 "traceback": list(traceback),
             }
-            self._count_text(_plain(output))
+            self._count_text(plain_text(output))
             output["evalue"] = cut_text(evalue)
             output["traceback"] = [cut_text(line) for line in traceback]
             if state.outputs < self._limits.outputs:
@@ -176,7 +174,7 @@ class OutputLog:
             if state.spool is not None:
                 found += _rest_of(state.spool)
             if state.dropped:
-                found.append(_note(f"[{state.dropped:,} more outputs were made and not kept]"))
+                found.append(note(f"[{state.dropped:,} more outputs were made and not kept]"))
             return tuple(found)
 
     def finish(self) -> SpooledText | None:
@@ -211,7 +209,7 @@ class OutputLog:
         kept: list[_Entry] = []
         for entry in state.entries:
             if entry.parts is None:
-                spool.write_block(_plain(entry.output))
+                spool.write_block(plain_text(entry.output))
                 kept.append(entry)
                 continue
             for part in entry.parts:
@@ -226,97 +224,20 @@ class OutputLog:
     def _set_bundle(self, entry: _Entry, data: Json, metadata: Json) -> None:
         """Make `data` the entry's bundle, or a line that says what it was if there is no room."""
         state = self._state
-        size = sum(map(_value_bytes, data.values()))
+        size = sum(map(value_bytes, data.values()))
         if state.bundle_bytes + size > self._limits.bundle_bytes:
-            data, metadata = _placeholder(data, self._limits.bundle_bytes), {}
-            size = sum(map(_value_bytes, data.values()))
+            data, metadata = placeholder(data, self._limits.bundle_bytes), {}
+            size = sum(map(value_bytes, data.values()))
         entry.output["data"], entry.output["metadata"] = data, metadata
         entry.size = size
         state.bundle_bytes += size
-
-
-def clean_bundle(data: Mapping[str, object]) -> dict[str, object]:
-    """Return a MIME bundle of JSON values and valid text, independent of the objects given.
-
-    Bytes become base64; a value that JSON cannot hold becomes null (NaN) or its type's name.
-    """
-    return {valid_text(str(mime)): _clean(value) for mime, value in data.items()}
-
-
-def cut_text(text: str) -> str:
-    """Return `text`, the middle left out if it is too long to hold."""
-    if len(text) <= HEAD_CHARS:
-        return text
-    half = HEAD_CHARS // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters …]\n{text[-half:]}"
-
-
-def text_of(error: BaseException) -> str:
-    """Return `str(error)`, or a word about why there is none."""
-    try:
-        return str(error)
-    except Exception as failure:
-        return f"<its text cannot be made: {type(failure).__name__}>"
-
-
-def _clean(value: object) -> object:
-    if isinstance(value, str):
-        return valid_text(str.__str__(value))
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return b64encode(value).decode("ascii")
-    if value is None or type(value) in (bool, int):
-        return value
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=_name_type)
-    except (ValueError, TypeError, RecursionError):  # a cycle, a key that is no key, too deep
-        return _name_type(value)
-    found: object = json.loads(valid_text(text), parse_constant=lambda _: None)
-    return found
-
-
-def _name_type(value: object) -> str:
-    return f"<{type(value).__name__}>"
-
-
-def _value_bytes(value: object) -> int:
-    """Return about how many bytes a JSON value takes."""
-    if isinstance(value, str):
-        return utf8_bytes(value)
-    return 16 if not isinstance(value, (dict, list)) else 64 + len(json.dumps(value))
-
-
-def _placeholder(data: Json, limit: int) -> dict[str, object]:
-    """Return a bundle that says what `data` was."""
-    sizes = ", ".join(f"{mime} ({_value_bytes(value):,} bytes)" for mime, value in data.items())
-    note = f"[not kept, over {limit:,} bytes of outputs: {sizes}]"
-    text = data.get("text/plain")
-    if isinstance(text, str) and text:
-        note = f"{text[:NOTE_CHARS]}\n{note}"
-    return {"text/plain": note}
-
-
-def _plain(output: Mapping[str, object]) -> str:
-    """Return the plain text of a display, a result or an error."""
-    if output["output_type"] == "error":
-        lines = output["traceback"]
-        text = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
-        return text or f"{output['ename']}: {output['evalue']}"
-    data = output["data"]
-    if not isinstance(data, Mapping):
-        return ""
-    text = data.get("text/plain", "")
-    return text if isinstance(text, str) and text else f"[{', '.join(data)}]"
-
-
-def _note(text: str) -> Json:
-    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
 
 
 def _rest_of(spool: Spool) -> list[Json]:
     """Return what stands for the text that is not in memory."""
     whole = f"{spool.chars:,} characters in {spool.lines:,} lines"
     if spool.path is not None and spool.error is None:
-        return [_note(f"[… the text goes on: {whole} in all, stored as the text of this result]")]
+        return [note(f"[… the text goes on: {whole} in all, stored as the text of this result]")]
     why = f" and could not be stored: {spool.error}" if spool.error is not None else ""
-    missing = _note(f"[… the text has {whole}{why}; its end follows]")
+    missing = note(f"[… the text has {whole}{why}; its end follows]")
     return [missing, {"output_type": "stream", "name": "stdout", "text": spool.tail}]

@@ -14,17 +14,19 @@ import logging
 import re
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from ..core.blocks import Json
-from ..core.ports import Cell
-from .outputlog import Limits, OutputLog, StreamName, clean_bundle, cut_text, text_of
+from .outputlog import Limits, OutputLog
+from .recording import add_history, add_message, describe, error_output
 from .spool import valid_text
+
+if TYPE_CHECKING:  # the rest of core comes with the first turn: loading stays quick
+    from ..core.blocks import Json
+    from ..core.ports import Cell
 
 CELL_LIMITS = Limits(text_bytes=1024 * 1024, outputs=200, bundle_bytes=4 * 1024 * 1024)
 """What is held of one cell's outputs; of a longer text, the first and last 65,536 characters."""
@@ -37,9 +39,6 @@ MAX_CELLS = 5_000
 
 MAX_NAMES = 20_000
 """In a larger namespace it is not tracked which cell bound a name."""
-
-MAX_NODES = 2_000
-"""A larger JSON value in an output (a plot's data) is not kept, only its MIME type."""
 
 _AGENT = re.compile(r"\s*%%?agent(?![\w.])")
 _log = logging.getLogger(__name__)
@@ -67,9 +66,11 @@ class _Record:
     held_bytes: int = 0
 
     def to_cell(self) -> Cell:
+        from ..core.ports import Cell
+
         history, self.history = self.history, ()
         for output in history:
-            _add_history(self.log, output, self.count)
+            add_history(self.log, output, self.count)
         outputs = self.log.outputs()
         return Cell(
             id=self.id,
@@ -204,7 +205,7 @@ class CellRecorder:
         manager = self._shell.history_manager
         if error is not None:
             known = getattr(manager, "exceptions", {}).get(record.count)
-            record.error = _error_output(known or _describe(error))
+            record.error = error_output(known or describe(error))
         if not record.is_agent:
             made = getattr(manager, "outputs", {})
             history = made.get(record.count, ())
@@ -305,7 +306,7 @@ class CellRecorder:
     def _on_display(self, message: Any) -> Any:
         try:
             if (log := self._log_of(message)) is not None:
-                _add_message(log, message["header"]["msg_type"], message["content"])
+                add_message(log, message["header"]["msg_type"], message["content"])
         except Exception:
             _log.exception("A display of a cell is not recorded.")
         return message
@@ -315,67 +316,6 @@ class CellRecorder:
         if record is None or record.is_agent or record.log is _GONE:
             return None
         return record.log
-
-
-def _add_message(log: OutputLog, kind: str, content: Any) -> None:
-    """Add what a message of the display publisher or the display hook shows."""
-    if kind == "clear_output":
-        log.clear(content["wait"])
-        return
-    data, metadata = _slim(content["data"]), content["metadata"] or {}
-    display_id = content.get("transient", {}).get("display_id")
-    if kind == "display_data":
-        log.display(data, metadata, display_id=display_id)
-    elif kind == "execute_result":
-        log.display(data, metadata, kind="execute_result", count=content.get("execution_count"))
-    elif kind == "update_display_data" and display_id is not None:
-        log.update(data, metadata, display_id)
-
-
-def _add_history(log: OutputLog, output: Any, count: int) -> None:
-    """Add one of IPython's recorded outputs (`IPython.core.history.HistoryOutput`)."""
-    names: dict[str, StreamName] = {"out_stream": "stdout", "err_stream": "stderr"}
-    if output.output_type in names:
-        text = valid_text("".join(output.bundle["stream"]))
-        log.stream(names[output.output_type], text)
-    elif output.output_type == "execute_result":
-        log.display(_slim(clean_bundle(output.bundle)), {}, kind="execute_result", count=count)
-    else:
-        log.display(_slim(clean_bundle(output.bundle)), {})
-
-
-def _slim(data: Mapping[str, object]) -> dict[str, object]:
-    """Return the bundle; a JSON value of more than `MAX_NODES` parts becomes an empty object."""
-    return {mime: value if _is_small(value) else {} for mime, value in data.items()}
-
-
-def _is_small(value: object) -> bool:
-    left, queue = MAX_NODES, [value]
-    while queue:
-        inner = queue.pop()
-        if isinstance(inner, (dict, list, tuple)):
-            left -= len(inner)
-            if left < 0:
-                return False
-            queue.extend(inner.values() if isinstance(inner, dict) else inner)
-    return True
-
-
-def _error_output(known: Mapping[str, Any]) -> Json:
-    lines = [cut_text(valid_text(str(line))) for line in known["traceback"]]
-    evalue = cut_text(valid_text(str(known["evalue"])))
-    return {
-        "output_type": "error",
-        "ename": str(known["ename"]),
-        "evalue": evalue,
-        "traceback": lines,
-    }
-
-
-def _describe(error: BaseException) -> Mapping[str, Any]:
-    """Return an error as IPython would record it."""
-    lines = traceback.format_exception_only(error)
-    return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines}
 
 
 def _unregister(events: Any, name: str, call: Callable[..., None]) -> None:

@@ -121,6 +121,14 @@ class CellRenderer:
         """Show Markdown that is safe already, with its plain form and further MIME types."""
         self._take_waiting().show(markdown, text, more)
 
+    def close(self) -> None:
+        """Leave nothing behind that only told what goes on."""
+        self._flush_text()
+        self._close_sink()
+        if self._waiting is not None:
+            self._waiting.show("", "")
+            self._waiting = None
+
     def make_sink(self) -> CellSink:
         """Return where the output of a run goes; to be called before the shell's hooks change."""
         self._sink = CellSink(self._shell)
@@ -193,7 +201,8 @@ class CellRenderer:
         for display, input_ in self._tools.values():
             display.show(*_quiet(f"{words.tool_line('', input_).strip('…')}: stopped"))
         self._tools.clear()
-        self.line(words.footer(event, self._context()))
+        if event.outcome == "done" or words.tokens_of(event.usage):
+            self.line(words.footer(event, self._context()))
 
 
 class _Display:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..core.ports import SpooledText
+if TYPE_CHECKING:
+    from ..core.ports import SpooledText
 
 HEAD_CHARS = 65_536
 """Characters of a spooled text's beginning that stay in memory (core.ports.SpooledText)."""
@@ -101,6 +103,8 @@ class Spool:
         self._close()
         if path is None or self.error is not None:
             return None
+        from ..core.ports import SpooledText
+
         return SpooledText(str(path), self.chars, self.lines, self.size_bytes, self.head, self.tail)
 
     def discard(self) -> None:

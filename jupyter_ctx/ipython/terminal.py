@@ -99,7 +99,8 @@ class TerminalRenderer:
             case NoteAdded(title=title, detail=detail):
                 self.note(title, detail)
             case TurnFinished():
-                self.line(words.footer(event, self._context()))
+                if event.outcome == "done" or words.tokens_of(event.usage):
+                    self.line(words.footer(event, self._context()))
             case _:
                 pass
 
@@ -128,6 +129,10 @@ class TerminalRenderer:
         """Print Markdown that is safe already; where there is no terminal its plain form."""
         self._end_all()
         self._print(markdown, text)
+
+    def close(self) -> None:
+        """Take the live region away."""
+        self._end_all()
 
     def make_sink(self) -> TerminalSink:
         """Return where the output of a run goes; to be called before the shell's hooks change."""

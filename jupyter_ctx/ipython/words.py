@@ -31,7 +31,9 @@ def count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return "0.2 s", "24 s" or "3 min 05 s"."""
+    """Return "<0.1 s", "0.2 s", "24 s" or "3 min 05 s"."""
+    if seconds < 0.05:
+        return "<0.1 s"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -116,7 +118,8 @@ def _tells(line: str) -> bool:
 def stored_line(event: ResultOffloaded) -> str:
     """Return a line about a result that went to the store."""
     lines = count(event.lines, "line")
-    return f"Result stored: {lines}; the model sees {event.shown_chars:,} of {event.chars:,} characters."
+    seen = f"{event.shown_chars:,} of {event.chars:,} characters"
+    return f"Result stored: {lines}; the model sees {seen}."
 
 
 def retry_lines(event: RetryScheduled, seconds_left: float) -> tuple[str, str]:
