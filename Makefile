@@ -18,7 +18,8 @@ FRONT := $(filter-out labextension/package-lock.json, \
 .PHONY: lab test check fix docs bench clean
 
 lab: .make/lab
-	@$(BIN)/python -m jupyterlab notebooks/01_first_turn.ipynb \
+	@$(BIN)/python -m jupyterlab --ServerApp.root_dir=notebooks \
+	  --LabApp.default_url=/lab/tree/01_first_turn.ipynb \
 	  $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(LAB_ARGS)
 
 test: .make/test
