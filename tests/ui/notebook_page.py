@@ -67,6 +67,16 @@ class NotebookPage:
         """Run cell `index` and return at once."""
         self.page.evaluate(RUN, [index, False])
 
+    def answer_input(self, answer: str) -> None:
+        """Type `answer` into the field of a cell that waits for `input()`, and press Enter."""
+        field = self.page.locator(".jp-Stdin-input")
+        field.fill(answer)
+        field.press("Enter")
+
+    def interrupt(self) -> None:
+        """Press Stop: interrupt the kernel of the notebook in front."""
+        self.command("notebook:interrupt-kernel")
+
     def cell_outputs(self, index: int) -> list[dict[str, Any]]:
         """Return the outputs of cell `index` as nbformat has them."""
         outputs: list[dict[str, Any]] = self.page.evaluate(

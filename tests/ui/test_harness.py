@@ -1,0 +1,32 @@
+"""What the other tests of this folder rely on: a cell can be answered and stopped."""
+
+from __future__ import annotations
+
+from .conftest import PageFor
+from .server import LabServer
+
+
+def test_a_waiting_cell_is_answered_and_a_running_one_stopped(
+    lab: LabServer, page_for: PageFor
+) -> None:
+    """`input()` gets what was typed; an interrupt ends the cell with an error."""
+    page = page_for(
+        lab.write_notebook(
+            "harness.ipynb",
+            ["print('got', input('code? '))", "import threading; threading.Event().wait()"],
+        )
+    )
+
+    page.start_cell(0)
+    page.answer_input("yes")
+    page.wait_idle()
+    assert page.cell_outputs(0)[-1]["text"].splitlines()[-1] == "got yes"
+
+    page.start_cell(1)
+    page.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
+        " === 'busy'"
+    )
+    page.interrupt()
+    page.wait_idle()
+    assert page.cell_outputs(1)[-1]["ename"] == "KeyboardInterrupt"
