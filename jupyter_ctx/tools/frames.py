@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .values import describe, dict_of, extends, library_class, type_name
+from .values import describe, extends, is_plain, library_class, module_of, type_name
 
 ROWS = 5
 """So many rows are shown."""
@@ -102,6 +102,8 @@ def _pandas_series(series: Any) -> str:
     head = f"pandas.Series, {_dtype(series.dtype)}, {len(series):,} values"
     if series.name is not None:
         head += f", named {_label(series.name)}"
+    if len(series) <= COUNTED_CELLS and _is_known_dtype(series.dtype):
+        head += f", {int(series.isna().sum()):,} missing"
     values = ", ".join(
         describe(one, depth=0) for one in _values(series.iloc[:VALUES], series.dtype)
     )
@@ -122,13 +124,7 @@ def _index_line(index: Any) -> str:
 
 def _is_pandas_index(value: object) -> bool:
     base = library_class("pandas", "Index")
-    module = dict_of(type(value)).get("__module__")
-    return (
-        base is not None
-        and extends(value, base)
-        and type(module) is str
-        and module.startswith("pandas.")
-    )
+    return base is not None and extends(value, base) and _is_of(value, "pandas")
 
 
 def _polars_frame(frame: Any) -> str:
@@ -170,6 +166,8 @@ def _table(
 def _cell(value: object) -> str:
     if type(value) is str:
         text = " ".join(value[: 2 * CELL_CHARS].split())
+    elif is_plain(value):
+        text = str(value)
     else:
         text = describe(value, depth=0, text_chars=CELL_CHARS)
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
@@ -184,8 +182,12 @@ def _values(column: Any, dtype: object) -> list[object]:
 
 
 def _is_known_dtype(dtype: object) -> bool:
-    module = dict_of(type(dtype)).get("__module__")
-    return type(module) is str and module.partition(".")[0] in ("numpy", "pandas")
+    return _is_of(dtype, "numpy", "pandas")
+
+
+def _is_of(value: object, *libraries: str) -> bool:
+    """Say whether the value's type is defined by one of the libraries."""
+    return module_of(type(value)).partition(".")[0] in libraries
 
 
 def _dtype(dtype: object) -> str:

@@ -102,7 +102,8 @@ def _tell(value: object) -> str:
         return f"{head}{describe(value, text_chars=STRING_CHARS)}"
     said = describe(value)
     if not said.startswith("<"):
-        return f"{type_name(type(value))} {said}"
+        name = type_name(type(value))
+        return said if said.startswith(name) else f"{name} {said}"
     return _object(value)
 
 

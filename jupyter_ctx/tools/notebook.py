@@ -97,8 +97,8 @@ def _list(cells: Sequence[Cell], start: int, cap_chars: int) -> str:
 def _line(cell: Cell) -> str:
     first = next((line for line in cell.source[:2_000].split("\n") if line.strip()), "")
     outputs = summarise_outputs(cell.outputs)
-    said = "" if outputs == "none" else f" → {outputs}"
-    return f"{cell.id}  In[{cell.count}]  {_state(cell)}  {_first(first)}{said}"
+    said = "" if outputs == "none" else f" | {outputs}"
+    return f"{cell.id} | In[{cell.count}] | {_state(cell)} | {_first(first)}{said}"
 
 
 def _first(line: str) -> str:
@@ -127,9 +127,9 @@ def _find(cells: Sequence[Cell], cell_id: str) -> Cell:
 def _read(cell: Cell, with_outputs: bool, wanted: Slice, cap_chars: int) -> ToolOutput:
     """Return a head line about the cell, then its source, then its outputs if they are wanted."""
     rendered = render_outputs(cell.outputs) if with_outputs else Rendered("")
-    said = shorten(summarise_outputs(cell.outputs), 120)
+    said = shorten(summarise_outputs(cell.outputs), 80)
     more = "" if with_outputs or said == "none" else " (read them with outputs=true)"
-    head = f"[cell {shorten(cell.id, 60)}, In[{cell.count}], {_state(cell)}; outputs: {said}{more}]"
+    head = f"[cell {shorten(cell.id, 40)}, In[{cell.count}], {_state(cell)}; outputs: {said}{more}]"
     body = resolve(cell.source)
     if with_outputs and rendered.text:
         body = f"{body.rstrip()}\n\n[outputs]\n{rendered.text}"

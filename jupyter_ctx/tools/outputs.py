@@ -36,7 +36,7 @@ _DATA_URI = re.compile(
 )
 _MEDIA_BASE64 = re.compile(
     r"(?<![A-Za-z0-9+/])(?:iVBORw0KGgo|/9j/4|R0lGOD|JVBERi0|UklGR|UEsDB)[A-Za-z0-9+/]{40,}={0,2}"
-    r"(?:(?:\r?\n|\\n)[A-Za-z0-9+/]{60,}={0,2})*"
+    r"(?:(?:\r?\n|\\n)[A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{12})?(?![A-Za-z0-9+/=]))*"
 )
 _OLD_NAMES = {  # nbformat 2 and 3
     "text": "text/plain",

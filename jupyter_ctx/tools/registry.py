@@ -15,7 +15,7 @@ from .notebook import make_list_cells, make_read_cell
 from .python import make_run_code
 from .results import ResultReader, make_read_result
 
-LEAST_CAP_CHARS = 800
+LEAST_CAP_CHARS = 500
 """A tool that bounds itself may always return this much: a line and where to go on."""
 
 

@@ -32,6 +32,9 @@ HIT_CHARS = 400
 NOTE_CHARS = 200
 """Room kept for the line that says what was searched."""
 
+PLACE_CHARS = 60
+"""Room kept in a hit for its place."""
+
 _CHILD = Path(__file__).with_name("search_child.py")
 
 
@@ -55,6 +58,7 @@ def search_text(
     """
     with open_source(source) as stream:
         position = find_line(stream, wanted.start_line)
+    room = max(100, cap_chars - NOTE_CHARS)
     order: dict[str, object] = {
         "pattern": pattern,
         "path": str(source) if isinstance(source, Path) else None,
@@ -62,11 +66,11 @@ def search_text(
         "first_line": wanted.start_line,
         "last_line": wanted.end_line,
         "most": MAX_HITS,
-        "line_chars": HIT_CHARS,
+        "line_chars": min(HIT_CHARS, max(100, room - PLACE_CHARS)),
     }
     text = b"" if isinstance(source, Path) else source.encode("utf-8", "replace")
     said, is_late = _run(json.dumps(order).encode() + b"\n" + text[position.offset :], limit_s)
-    found = _read(said, max(HIT_CHARS, cap_chars - NOTE_CHARS), wanted.start_line)
+    found = _read(said, room, wanted.start_line)
     found.is_late = is_late
     return _report(found, wanted, position.total_lines, limit_s)
 
@@ -133,11 +137,13 @@ def _report(found: _Found, wanted: Slice, total_lines: int, limit_s: float) -> s
         last = found.line
     hits = f"{len(found.hits):,} {'hit' if len(found.hits) == 1 else 'hits'}"
     stopped = f"; stopped after {limit_s:g} s" if found.is_late else ""
-    more = (
-        f"; go on with start_line={last + 1}"
-        if (found.is_late or found.is_cut) and last < total_lines
-        else ""
-    )
+    more = ""
+    if found.is_late or found.is_cut:
+        more = (
+            f"; go on with start_line={last + 1}"
+            if last < total_lines
+            else "; there may be more, so narrow the pattern"
+        )
     note = (
         f"[{hits} in lines {wanted.start_line:,}–{last:,} of {total_lines:,}{stopped}{more}]"
         if total_lines

@@ -50,7 +50,7 @@ def render_error(ename: str, evalue: str, traceback: list[str]) -> str:
         if not _CARETS.fullmatch(line) and not _RULE.fullmatch(line)
     ]
     body = "\n".join(_shorten(_split(lines))).strip("\n")
-    if raised in body:
+    if raised in body[-len(raised) - 2_000 :]:
         return body
     return f"{body}\n{raised}" if body else raised
 
@@ -60,7 +60,7 @@ def _split(lines: list[str]) -> Iterator[_Part]:
     part = _Part()
     for line in lines:
         is_frame = bool(_FRAME.match(line))
-        if is_frame or (part.is_library and not line.strip()):
+        if is_frame or (part.is_library and line[:1] not in (" ", "\t", "-")):
             if part.lines:
                 yield part
             part = _Part(is_library=is_frame and bool(_LIBRARY.search(line[:600])))

@@ -79,22 +79,31 @@ def dict_of(cls: type) -> Mapping[str, object]:
     return found
 
 
+def module_of(cls: type) -> str:
+    """Return the name of the module the class says it is from, "" if it says nothing."""
+    module = type.__dict__["__module__"].__get__(cls)
+    return module if type(module) is str else ""
+
+
 def type_name(cls: type) -> str:
     """Return `module.Name`, without the module for built-ins and for classes of a cell."""
     name = str(type.__dict__["__qualname__"].__get__(cls))
-    module = dict_of(cls).get("__module__")
-    if type(module) is not str or module in ("builtins", "__main__"):
+    module = module_of(cls)
+    if module in ("", "builtins", "__main__"):
         return name[:200]
     return f"{module}.{name}"[:200]
 
 
 def library_class(library: str, name: str) -> Any:
     """Return a class of a library that is loaded already, None if it is not; imports nothing."""
-    module = sys.modules.get(library)
-    if type(module) is not types.ModuleType:
-        return None
-    found = module.__dict__.get(name)
+    found = library_value(library, name)
     return found if extends(found, type) else None
+
+
+def library_value(library: str, name: str) -> object:
+    """Return what a loaded library calls `name`, None if there is no such thing."""
+    module = sys.modules.get(library)
+    return module.__dict__.get(name) if type(module) is types.ModuleType else None
 
 
 def built_in_of(value: object) -> Any:
@@ -131,13 +140,18 @@ def describe(value: object, *, depth: int = DEPTH, text_chars: int = TEXT_CHARS)
     Containers are opened `depth` deep, ITEMS items each; strings are cut at `text_chars`.
     """
     cls = type(value)
-    if _is_one_of(cls, _PLAIN_REPR) or _is_plain_scalar(value):
+    if is_plain(value):
         return repr(value)[: 4 * text_chars]
     base = built_in_of(value)
     if base is None:
         return _named(value)
     said = _describe_built_in(value, base, depth, text_chars)
     return said if cls is base else f"{type_name(cls)}: {said}"
+
+
+def is_plain(value: object) -> bool:
+    """Say whether `repr` and `str` of the value run only code of Python and of known libraries."""
+    return _is_one_of(type(value), _PLAIN_REPR) or _is_plain_scalar(value)
 
 
 def size_of(value: object) -> str:
@@ -155,7 +169,7 @@ def _is_plain_scalar(value: object) -> bool:
     if cls is datetime.datetime or cls is datetime.time:
         zone = getattr(value, "tzinfo", None)
         return _is_one_of(type(zone), _ZONES) or type_name(type(zone)) == "zoneinfo.ZoneInfo"
-    if type_name(cls) in ("pandas._libs.missing.NAType", "pandas._libs.tslibs.nattype.NaTType"):
+    if any(value is library_value("pandas", name) for name in ("NaT", "NA")):
         return True
     return any(
         cls is library_class(library, name)

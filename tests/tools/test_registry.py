@@ -1,0 +1,119 @@
+"""Laws of the registry: which tools there are, and what a wrong call is told."""
+
+import subprocess
+import sys
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from jupyter_ctx.config import Settings
+from jupyter_ctx.errors import ConfigError, ToolError
+from jupyter_ctx.testing import FakeKernel
+from jupyter_ctx.tools import Registry, make_tools
+
+from .examples import Texts, call
+
+
+def registry(settings: Settings | None = None) -> Registry:
+    """Return all tools over nothing."""
+    return make_tools(FakeKernel(), Texts(), settings or Settings())
+
+
+def test_tools_are_sorted_and_documented() -> None:
+    """Specs come sorted; each has a description, and each field has one too."""
+    specs = registry().specs
+
+    assert [spec.name for spec in specs] == sorted(spec.name for spec in specs)
+    for spec in specs:
+        assert spec.description
+        Draft202012Validator.check_schema(dict(spec.input_schema))
+        assert spec.input_schema["additionalProperties"] is False
+        properties = spec.input_schema["properties"]
+        assert isinstance(properties, dict)
+        assert all(field["description"] for field in properties.values())
+
+
+def test_two_registries_have_equal_specs() -> None:
+    """Specs are the same each time: they are part of the cached prefix."""
+    assert registry().specs == registry().specs
+
+
+def test_only_code_asks_and_readers_bound_themselves() -> None:
+    """`run_code` alone needs permission; the readers are never offloaded."""
+    specs = {spec.name: spec for spec in registry().specs}
+
+    assert [name for name, spec in specs.items() if not spec.reads_only] == ["run_code"]
+    assert specs["run_code"].permission == "run code"
+    bounded = [name for name, spec in specs.items() if not spec.offloads]
+    assert bounded == ["list_cells", "read_cell", "read_result"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("run_kode", {}, ["no tool `run_kode`", "`run_code`"]),
+        ("run_code", {}, ["`code` is missing", "run_code takes: code."]),
+        ("run_code", {"code": 5}, ["`code` must be a string, not a number"]),
+        ("run_code", {"code": True}, ["not true or false"]),
+        ("run_code", {"code": "1", "cod": "2"}, ["`cod` is no argument of run_code", "`code`"]),
+        ("inspect", {"names": '["a"]'}, ["`names` must be an array, not a string", "holds JSON"]),
+        ("inspect", {"names": "a"}, ["`names` must be an array, not a string."]),
+        ("inspect", {"names": ["a", None]}, ["`names[1]` must be a string, not null"]),
+        ("inspect", {"names": []}, ["`names` has 0 items", "at least 1"]),
+        ("read_result", {"tool_use_id": "x", "start_line": 0}, ["`start_line` is 0", "at least 1"]),
+        ("read_result", {"tool_use_id": "x", "start_line": 1.5}, ["a whole number, not a number"]),
+        ("read_cell", {"cell_id": "x", "outputs": "true"}, ["`outputs` must be a boolean"]),
+    ],
+)
+def test_a_wrong_call_is_told_what_is_wrong(
+    name: str, arguments: dict[str, object], said: list[str]
+) -> None:
+    """The error names the field, what was expected, what was given, and what the tool takes."""
+    with pytest.raises(ToolError) as caught:
+        call(name, arguments)
+
+    for part in said:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ['{"code": "1"}', ["code"], None])
+def test_an_input_that_is_no_object_is_refused(given: object) -> None:
+    """A call whose input is text, a list or nothing gets an error, not a crash."""
+    with pytest.raises(ToolError, match="must be a JSON object"):
+        call("run_code", given)  # type: ignore[arg-type]  # what a provider may send
+
+
+def test_a_whole_float_is_an_integer() -> None:
+    """`2.0` is the line 2, as JSON has it."""
+    output = call("read_result", {"tool_use_id": "t", "start_line": 2.0}, texts={"t": "a\nb\n"})
+
+    assert output.text == "b\n[lines 2–2 of 2]"
+
+
+def test_a_setting_overrides_the_cap_of_a_tool() -> None:
+    """`max_result_chars` is looked up by tool name; others keep the general cap."""
+    specs = {spec.name: spec for spec in registry(Settings(max_result_chars={"inspect": 7})).specs}
+
+    assert specs["inspect"].max_result_chars == 7
+    assert specs["run_code"].max_result_chars == Settings().max_chars
+
+
+@pytest.mark.parametrize("caps", [{"run_kode": 5}, {"run_code": "5"}, {"run_code": -1}])
+def test_a_wrong_cap_is_an_error(caps: dict[str, object]) -> None:
+    """A name that is no tool, or no number, is reported as a fault of the setting."""
+    with pytest.raises(ConfigError) as caught:
+        registry(Settings(max_result_chars=caps))  # type: ignore[arg-type]  # from JSON
+
+    assert caught.value.name == "max_result_chars"
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    """Making the tools imports neither jsonschema nor pillow nor a data library."""
+    code = (
+        "import sys; from jupyter_ctx.tools import make_tools; "
+        "heavy = {'jsonschema', 'PIL', 'numpy', 'pandas', 'IPython'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
