@@ -25,6 +25,8 @@ MEMBERS = 20
 
 _MODULE_DICT: Any = vars(types.ModuleType)["__dict__"]
 
+_SAFE_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
 STRING_CHARS = 500
 """Of a string that is inspected by itself so many characters are shown."""
 
@@ -182,12 +184,12 @@ def _object(value: object) -> str:
 def _attributes(value: object) -> dict[str, object]:
     """Return the instance's own attributes, read without its `__getattribute__` or properties."""
     for base in mro_of(type(value)):
-        slot = dict_of(base).get("__dict__")
+        slot: Any = dict_of(base).get("__dict__")
         if slot is not None:
-            if type(slot) is not types.GetSetDescriptorType:
-                return {}
+            if not any(type(slot) is safe for safe in _SAFE_SLOTS):
+                return {}  # a property of the class's own
             found = slot.__get__(value)
-            return {str(name): one for name, one in dict.items(found) if type(name) is str}
+            return {name: one for name, one in dict.items(found) if type(name) is str}
     return {}
 
 

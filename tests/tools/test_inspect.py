@@ -40,18 +40,23 @@ class HostileMeta(type):
     __subclasscheck__ = refuse
 
 
-class Hostile(metaclass=HostileMeta):
-    """Nothing of it may be called."""
+def make_hostile_class() -> Any:
+    """Return a class of which nothing may be called; pytest itself would touch one it can see."""
 
-    __getattribute__ = refuse
-    __repr__ = refuse
-    __str__ = refuse
-    __len__ = refuse
-    __iter__ = refuse
-    __eq__ = refuse
-    __hash__ = refuse
-    __bool__ = refuse
-    __array__ = refuse
+    class Hostile(metaclass=HostileMeta):
+        """Nothing of it may be called."""
+
+        __getattribute__ = refuse
+        __repr__ = refuse
+        __str__ = refuse
+        __len__ = refuse
+        __iter__ = refuse
+        __eq__ = refuse
+        __hash__ = refuse
+        __bool__ = refuse
+        __array__ = refuse
+
+    return Hostile
 
 
 class HostileList(list[int]):
@@ -112,28 +117,31 @@ def hidden(value: object) -> Any:
     return array
 
 
-hostile = object.__new__(Hostile)
-VALUES: dict[str, object] = {
-    "object": hostile,
-    "class": Hostile,
-    "in a list": [1, hostile],
-    "as a dict value": {"a": hostile},
-    "in an array": hidden(hostile),
-    "as a default": lambda x=hostile: x,
-    "list": HostileList([1, 2]),
-    "dict": HostileDict(a=1),
-    "text": HostileText("abc"),
-    "proxy": LazyProxy(),
-    "module": LoadsItself("lazy"),
-    "frame": LyingFrame.__new__(LyingFrame),
-    "generator": (refuse() for _ in [1]),
-}
+def hostile_values() -> dict[str, object]:
+    """Return values that refuse to be touched, by what they are."""
+    cls = make_hostile_class()
+    hostile = object.__new__(cls)
+    return {
+        "object": hostile,
+        "class": cls,
+        "in a list": [1, hostile],
+        "as a dict value": {"a": hostile},
+        "in an array": hidden(hostile),
+        "as a default": lambda x=hostile: x,
+        "list": HostileList([1, 2]),
+        "dict": HostileDict(a=1),
+        "text": HostileText("abc"),
+        "proxy": LazyProxy(),
+        "module": LoadsItself("lazy"),
+        "frame": LyingFrame.__new__(LyingFrame),
+        "generator": (refuse() for _ in [1]),
+    }
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", list(hostile_values()))
 def test_no_code_of_a_value_is_run(name: str) -> None:
     """Nothing hostile is called, and something is said all the same."""
-    assert inspect_value(VALUES[name])
+    assert inspect_value(hostile_values()[name])
 
 
 @pytest.mark.parametrize(
@@ -185,6 +193,8 @@ def test_a_list_that_holds_itself_ends() -> None:
 
 def test_functions_show_their_signature() -> None:
     """Parameters, defaults and the first line of documentation; annotations are not evaluated."""
+
+    hostile = object.__new__(make_hostile_class())
 
     def add(a: int, b: int = 2, /, *rest: int, c: object = hostile, **more: int) -> int:
         """Add up.
