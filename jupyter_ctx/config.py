@@ -4,6 +4,7 @@
 (traitlets) over the environment over `$JUPYTER_CTX_HOME/settings.json` over the defaults.
 `settings_table` renders the documentation, so that it cannot drift.
 """
+# ruff: noqa: RUF009 - `_setting` makes a `dataclasses.field`, not a default shared by instances.
 
 from __future__ import annotations
 
@@ -138,9 +139,7 @@ class Settings:
         0.25, "Longest result kept whole, for each token of the window.", unit="characters"
     )
     preview_chars: int = _setting(2_000, "Preview of an offloaded result.", unit="characters")
-    small_preview_chars: int = _setting(
-        300, "Preview where room is short.", unit="characters"
-    )
+    small_preview_chars: int = _setting(300, "Preview where room is short.", unit="characters")
     message_chars: int = _setting(
         200_000, "All new results of one message together.", unit="characters"
     )
@@ -172,9 +171,7 @@ class Settings:
         3, "How often an answer that is still cut is continued.", zero="never"
     )
     pauses: int = _setting(5, "How often a paused answer (`pause_turn`) is taken up again.")
-    steps_per_turn: int = _setting(
-        0, "The most steps of one turn.", unit="steps", zero="no limit"
-    )
+    steps_per_turn: int = _setting(0, "The most steps of one turn.", unit="steps", zero="no limit")
 
     # The provider
     prompt_cache: bool = _setting(True, "Use the prompt cache.")
@@ -270,7 +267,9 @@ def find_home(settings: Settings, environ: Mapping[str, str]) -> Path:
         try:
             return Path(os.path.abspath(Path(settings.home).expanduser()))
         except RuntimeError as error:
-            raise ConfigError(f"JUPYTER_CTX_HOME is {settings.home!r}: {error}.", name="home") from error
+            raise ConfigError(
+                f"JUPYTER_CTX_HOME is {settings.home!r}: {error}.", name="home"
+            ) from error
     from jupyter_core.paths import jupyter_data_dir
 
     return Path(jupyter_data_dir()) / "ctx"
@@ -299,9 +298,9 @@ def read_file(path: Path) -> dict[str, object]:
 def load_settings(
     explicit: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Return the settings in force: `explicit`, then environment, then settings.json, then defaults.
+    """Return the settings in force: `explicit`, environment, settings.json, defaults.
 
-    Raises ConfigError that names the setting, and near names for an unknown one.
+    The first that has a value counts. Raises ConfigError that names the setting, and near names for an unknown one.
     """
     environ = os.environ if environ is None else environ
     layered = {**read_env(environ), **(explicit or {})}
@@ -333,7 +332,9 @@ def settings_table() -> str:
         )
         meta: types.MappingProxyType[Any, Any] = spec.metadata
         choices = (
-            " One of " + ", ".join(f"`{c or 'empty'}`" for c in typing.get_args(hints[spec.name])) + "."
+            " One of "
+            + ", ".join(f"`{c or 'empty'}`" for c in typing.get_args(hints[spec.name]))
+            + "."
             if typing.get_origin(hints[spec.name]) is Literal
             else ""
         )

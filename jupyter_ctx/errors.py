@@ -2,7 +2,7 @@
 
 CtxError
 ├─ ConfigError              a setting is wrong; carries `name`
-├─ PromptError              this prompt cannot be run: empty, unknown command, too large; nothing was sent
+├─ PromptError              this prompt cannot be run (empty, unknown command); nothing was sent
 ├─ BusyError                a turn is running in this kernel already
 ├─ ModelError               the call failed; carries `status`, `request_id`, `retryable`
 │  ├─ AuthError             no key, or the key was refused
@@ -10,7 +10,7 @@ CtxError
 │  ├─ UnreachableError      no connection; carries `url`
 │  ├─ RateLimitedError      429; carries `retry_after_s`
 │  ├─ OverloadedError       529 or 5xx; carries `retry_after_s`
-│  ├─ PromptTooLongError    over the window; carries `actual_tokens`, `limit_tokens`, None when unsaid
+│  ├─ PromptTooLongError    over the window; carries `actual_tokens`, `limit_tokens` or None
 │  ├─ RequestTooLargeError  413, over the byte limit
 │  ├─ RequestRefusedError   any other 4xx: quota, region, a request the provider finds invalid
 │  └─ StreamBrokenError     the stream ended before `message_stop`, or was no valid stream
@@ -141,7 +141,9 @@ class CompactionError(CtxError):
 class StoreError(CtxError):
     """The store could not be read or written; `path` and `line_no` (from 1) say where."""
 
-    def __init__(self, message: str, *, path: str | None = None, line_no: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, path: str | None = None, line_no: int | None = None
+    ) -> None:
         super().__init__(message)
         self.path = path
         self.line_no = line_no

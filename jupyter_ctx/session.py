@@ -75,9 +75,7 @@ class Runner(Protocol):
         """
         ...
 
-    def iterate(
-        self, start: Callable[[], AsyncIterator[CtxEvent]]
-    ) -> AsyncIterator[CtxEvent]:
+    def iterate(self, start: Callable[[], AsyncIterator[CtxEvent]]) -> AsyncIterator[CtxEvent]:
         """The same for a thread that awaits; its own loop stays responsive."""
         ...
 
@@ -294,7 +292,7 @@ class Session:
         return self._engine.context()
 
     def cost(self) -> dict[str, object]:
-        """Return tokens by kind, money (None if a price is not known) and each compaction's cost."""
+        """Return tokens by kind, money (None if a price is unknown) and each compaction's cost."""
         usage = self.total_usage
         whole = usage.input_tokens
         return {
@@ -498,7 +496,7 @@ class Session:
     def compact(
         self, focus: str = "", *, on_event: Callable[[CtxEvent], None] | None = None
     ) -> CompactionEntry:
-        """Compact now and return the compaction; blocks. Raises CompactionError if none came of it."""
+        """Compact now and return the compaction; blocks. Raises CompactionError if there is none."""
         last: list[CtxEvent] = []
 
         def see(event: CtxEvent) -> None:
@@ -639,4 +637,3 @@ def _options(settings: Settings, facts: ModelFacts) -> CallOptions:
             connect_all_s=settings.connect_all_s,
         ),
     )
-

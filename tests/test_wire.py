@@ -153,11 +153,14 @@ def test_a_resumed_session_sends_the_same_bytes():
     with FakeAnthropic(["Resumed."]) as server, talk(server, entries=kept) as session:
         run(session, "two")
         assert server.messages[-1].body == twin
-        assert list(Transcript(kept).view) == list(session.transcript.view)[: len(Transcript(kept).view)]
+        assert (
+            list(Transcript(kept).view)
+            == list(session.transcript.view)[: len(Transcript(kept).view)]
+        )
 
 
 def test_parallel_results_one_with_an_image_one_interrupted():
-    """W18: three calls, one with an image, one interrupted: one message, results first, in order."""
+    """W18: three calls, an image, an interrupt: one message, results first, in order."""
     from tests.pictures import png
 
     class Tools(FakeTools):
@@ -191,7 +194,9 @@ def test_parallel_results_one_with_an_image_one_interrupted():
         no_stop_reason(),
         error_event("overloaded_error"),
     ],
-    ids=lambda fault: type(fault).__name__ + str(getattr(fault, "status", getattr(fault, "how", ""))),
+    ids=lambda fault: (
+        type(fault).__name__ + str(getattr(fault, "status", getattr(fault, "how", "")))
+    ),
 )
 def test_a_fault_is_tried_again_with_the_same_bytes(fault):
     """W12: busy, broken or cut: the same bytes again, no half message, the turn is done."""
@@ -253,7 +258,7 @@ def test_the_breaker_opens_after_three_failures():
 
 @pytest.mark.parametrize("case", ["reinjected", "prefix", "one result"])
 def test_no_progress_ends_in_words(case):
-    """W11: what no compaction can cure brings at most one that gains little, then a clear message."""
+    """W11: what no compaction can cure brings at most one of little gain, then a clear message."""
     settings: dict[str, object] = {}
     window, script, tools = 16_000, [*steps(40, 60), "Done."], FakeTools()
     prompt = "Count."
@@ -407,21 +412,23 @@ def test_model_off_and_manual():
 
 def test_the_cost_of_a_session():
     """Every call is in the cost: replies, summaries, and 1-hour writes at their own price."""
-    with FakeAnthropic([reply("w " * 3_000), "x", "Summary."]) as server:
-        with talk(server, cache_ttl="1h", tail_tokens=0) as session:
-            run(session)
-            run(session)
-            session.compact()
-            usage = session.total_usage
-            assert usage.cache_write_1h == usage.cache_write
-            assert usage.input_tokens == sum(r.plan.input_tokens for r in server.messages)
-            prices = session.facts.prices
-            if prices is not None:
-                assert session.total_cost_usd == pytest.approx(prices.cost_usd(usage))
+    script = [reply("w " * 3_000), "x", "Summary."]
+    with (
+        FakeAnthropic(script) as server,
+        talk(server, cache_ttl="1h", tail_tokens=0) as session,
+    ):
+        run(session)
+        run(session)
+        session.compact()
+        usage = session.total_usage
+        assert usage.cache_write_1h == usage.cache_write
+        assert usage.input_tokens == sum(r.plan.input_tokens for r in server.messages)
+        assert session.facts.prices is not None
+        assert session.total_cost_usd == pytest.approx(session.facts.prices.cost_usd(usage))
 
 
 def test_notes_name_what_was_reduced():
-    """C10: a prompt that cannot fit is stored and previewed; the request fits; its words are kept."""
+    """C10: a prompt that cannot fit is stored and previewed; the request fits; no word is lost."""
     with FakeAnthropic(["Ok."], models=SMALL) as server, talk(server) as session:
         book = "In the beginning there was a table. " * 20_000
         events = run(session, book)

@@ -19,7 +19,6 @@ from .transcript import CompactionEntry, CompactionFailedEntry, Reinjected, Trig
 from .usage import Usage
 from .window import LEAST_OUTPUT, share, summary_budget, window_of
 
-
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
 
@@ -262,9 +261,7 @@ async def _kernel_sections(engine: Engine, window: int | None) -> list[pure.Sect
     ]
     newest = sorted(cells, key=lambda cell: -cell.order)[: limits.recent_cells]
     redact = engine.ports.redactor.text
-    sources = [
-        pure.Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in newest
-    ]
+    sources = [pure.Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in newest]
     budget = share(limits.cells_tokens, 10_000, window, 0.05)
     return [inventory, pure.choose_sources(sources, budget, count)]
 

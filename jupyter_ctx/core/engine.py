@@ -57,7 +57,6 @@ from .transcript import (
 from .usage import Prices, Usage
 from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
 
-
 MOST_IMAGE_CHARS = 24_000_000
 """Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
 
@@ -404,9 +403,7 @@ class Engine:
                 return
             except ModelError as error:
                 failed += 1
-                wait = next_wait(
-                    error, failed, waited_s, self.options.retry, random.random()
-                )
+                wait = next_wait(error, failed, waited_s, self.options.retry, random.random())
                 if wait is None:
                     raise
                 if not silent and (reply.blocks or reply.partial):
@@ -451,4 +448,3 @@ class Engine:
                 message_id=done.message_id if done else None,
             )
         )
-

@@ -1,7 +1,8 @@
 """What happens in a turn, told as it happens. The only way out of the loop; `wire.py` mirrors it.
 
-Order within a turn: TurnStarted, then for each step StepStarted, deltas, StepFinished, (ToolStarted,
-ToolFinished)*, ResultOffloaded*; compactions stand between steps; TurnFinished comes last, once.
+Order within a turn: TurnStarted, then for each step StepStarted, deltas, StepFinished,
+(ToolStarted, ToolFinished)*, ResultOffloaded*; compactions stand between steps; TurnFinished comes
+last, once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """The prompt is stored; the turn runs. `turn` counts from 1, here and below."""
+    """A turn begins; its prompt is stored next. `turn` counts from 1, here and below."""
 
     turn: int
     prompt: str

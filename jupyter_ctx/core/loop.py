@@ -506,7 +506,7 @@ class Turn:
     # The end ------------------------------------------------------------------------------------
 
     def _close(self, outcome: str, error: str | None = None) -> None:
-        """Leave a valid transcript: keep what was finished, answer open calls, say what happened."""
+        """Leave a valid transcript: keep what was finished, answer open calls, say what was."""
         if outcome == "done" or not self.is_recorded:
             return
         engine = self.engine

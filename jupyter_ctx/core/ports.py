@@ -280,9 +280,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What running code brought: nbformat outputs in order, streams merged, display updates applied.
+    """What running code brought.
 
-    `spooled` holds the text when it was too long for memory; `outputs` then carry its head only.
+    `outputs` are nbformat outputs in order, streams merged, display updates applied. `spooled` holds the text when it was too long for memory; `outputs` then carry its head only.
     """
 
     outputs: tuple[Json, ...] = ()

@@ -1,4 +1,4 @@
-"""What to do next: one pure decision after every model call, and how long to wait before a retry."""
+"""What to do next: one pure decision after every model call; how long to wait for a retry."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ class Fail:
     error: ModelError
 
 
-Action: TypeAlias = (
-    RunTools | EndTurn | RaiseOutput | Continue | Resume | Compact | Refuse | Fail
-)
+Action: TypeAlias = RunTools | EndTurn | RaiseOutput | Continue | Resume | Compact | Refuse | Fail
 
 
 def next_action(state: TurnState, outcome: Outcome) -> Action:

@@ -39,13 +39,10 @@ PACE_S = 0.006
 FREE = Prices(0.0, 0.0, 0.0, 0.0, 0.0, "the demo model is free")
 
 LIST_NAMES = """\
-def _demo_names(space=dict(globals())):
-    hidden = {"In", "Out", "exit", "quit", "open", "get_ipython"}
-    for name, value in sorted(space.items()):
-        if not name.startswith("_") and name not in hidden and type(value).__name__ != "module":
-            print(name, type(value).__name__)
-_demo_names()
-del _demo_names"""
+for _name in sorted(set(globals()) - {"In", "Out", "exit", "quit", "open", "get_ipython"}):
+    if not _name.startswith("_") and type(globals()[_name]).__name__ != "module":
+        print(_name, type(globals()[_name]).__name__)
+del _name"""
 
 LAST_ERROR = """\
 import sys as _sys

@@ -36,7 +36,9 @@ def logs(draw):
             calls = [ToolUse(f"t{n + i}", "run_code", {}) for i in range(draw(st.integers(1, 3)))]
             n += len(calls)
             messages.append(assistant(Text("step"), *calls))
-            results = [ToolResult(call.id, (Text("r" * draw(st.integers(1, 80))),)) for call in calls]
+            results = [
+                ToolResult(call.id, (Text("r" * draw(st.integers(1, 80))),)) for call in calls
+            ]
             messages.append(user(*results))
         if draw(st.booleans()):
             messages.append(assistant(Text("answer")))

@@ -1,6 +1,7 @@
 """A turn from prompt to end, over fakes: what is recorded, what is sent, and every way out."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -67,7 +68,7 @@ def wire(messages):
 
 def assert_append_only(requests):
     """Each request begins with the one before it, byte for byte, and with the same prefix."""
-    for before, after in zip(requests, requests[1:], strict=False):
+    for before, after in itertools.pairwise(requests):
         assert after.system == before.system
         assert after.tools == before.tools
         assert wire(after.messages)[: len(before.messages)] == wire(before.messages)
@@ -294,7 +295,7 @@ def test_stop_anywhere_leaves_a_valid_log(at):
 
 
 def test_the_output_limit_is_raised_once_then_continued():
-    """A cut reply is asked again with the raised limit; cut again, it is continued; no call runs."""
+    """A cut reply is asked again with the raised limit, then continued; no call of it runs."""
     model = ScriptedModel(
         reply("Half", call("run_code", code="boom"), stop_reason="max_tokens"),
         reply("First part", call("run_code", code="boom"), stop_reason="max_tokens"),
@@ -366,9 +367,7 @@ def test_a_store_that_fails_costs_a_warning():
     """A full disk is said once; the turn goes on in memory with previews."""
     store = MemoryStore()
     store.fails = True
-    model = ScriptedModel(
-        reply(call("run_code", code="print('x' * 60_000)")), reply("Done.")
-    )
+    model = ScriptedModel(reply(call("run_code", code="print('x' * 60_000)")), reply("Done."))
     session = make_session(model, store=store)
     events = run(session)
     warnings = [e for e in of(events, NoteAdded) if e.level == "warning"]
@@ -469,9 +468,7 @@ def test_the_tail_keeps_its_thinking_only_where_it_is_not_bound():
         session = make_session(model)
         events = run(session)
         entry = session.find_compaction(1)
-        after = next(
-            r for r in model.requests if "<summary>" in text_of(r.messages[0].content)
-        )
+        after = next(r for r in model.requests if "<summary>" in text_of(r.messages[0].content))
 
         assert of(events, CompactionFinished)
         assert entry.drop_thinking == binds

@@ -1,4 +1,4 @@
-"""The demo model looks, runs, offloads and is compacted: everything a person can see without a key."""
+"""The demo model looks, runs, offloads and is compacted: all that can be seen without a key."""
 
 import pytest
 
