@@ -179,9 +179,12 @@ class RealKernel:
         return ran
 
     def wait_for_text(self, request: str, wanted: str, timeout: float = TIMEOUT_S) -> Ran:
-        """Collect until stdout holds `wanted`; the request goes on (`collect` the rest)."""
+        """Collect until stdout holds `wanted`; the request goes on (`collect` the rest).
+
+        A question that comes meanwhile waits for `collect`.
+        """
         ran = Ran()
-        for message in self._iopub(request, timeout, ran, iter(())):
+        for message in self._iopub(request, timeout, ran, None):
             ran.add(message)
             if wanted in ran.text:
                 return ran
@@ -216,12 +219,13 @@ class RealKernel:
         self._log.close()
 
     def _iopub(
-        self, request: str, timeout: float, ran: Ran, replies: Iterator[str]
+        self, request: str, timeout: float, ran: Ran, replies: Iterator[str] | None
     ) -> Iterator[dict[str, Any]]:
         """Yield the request's messages until it is idle, answering its questions meanwhile."""
         end = time.monotonic() + timeout
         while True:
-            self._answer(ran, replies)
+            if replies is not None:
+                self._answer(ran, replies)
             if time.monotonic() > end:
                 raise TimeoutError(f"not done in {timeout} s; so far: {ran.outputs}")
             try:
@@ -243,6 +247,7 @@ class RealKernel:
         ran.questions.append(question["content"]["prompt"])
         reply = next(replies, None)
         if reply is None:
+            self.interrupt()  # or the kernel waits on, and every later test with it
             raise AssertionError(f"an unexpected question: {question['content']['prompt']!r}")
         self.client.input(reply)
 

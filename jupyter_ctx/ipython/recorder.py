@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from .bindings import Bindings
 from .outputlog import Limits, OutputLog
 from .recording import add_history, add_message, describe, error_output
 from .spool import valid_text
@@ -36,9 +37,6 @@ ALL_BYTES = 64 * 1024 * 1024
 
 MAX_CELLS = 5_000
 """So many cells are remembered; the longest not executed go first."""
-
-MAX_NAMES = 20_000
-"""In a larger namespace it is not tracked which cell bound a name."""
 
 _AGENT = re.compile(r"\s*%%?agent(?![\w.])")
 _log = logging.getLogger(__name__)
@@ -102,11 +100,9 @@ class CellRecorder:
         self._held_bytes = 0
         self._last: _Record | None = None
         self._paused = 0
-        self._ids: dict[str, int] = {}
-        self._bound: dict[str, str | None] = {}
+        self._bindings = Bindings(shell)
         self._closers = contextlib.ExitStack()
         self._sees_streams = self._sees_results = False
-        self._mark(None)
         self._watch()
 
     def close(self) -> None:
@@ -129,16 +125,12 @@ class CellRecorder:
         return tuple(record.to_cell() for record in records)
 
     def bound_in(self, name: str) -> str | None:
-        """Return which cell bound the name last ("In[3]"); None if it is not known.
-
-        A new object under a name is noticed by its id. One that took the place of an object freed
-        before can have the same id; then the older cell is named.
-        """
-        return self._bound.get(name)
+        """Return which cell bound the name last ("In[3]"); None if it is not known."""
+        return self._bindings.bound_in(name)
 
     def mark_bindings(self) -> None:
         """Note the names that changed as bound by the cell that is running (none: by nobody)."""
-        self._mark(self._running[-1] if self._running else None)
+        self._bindings.mark(f"In[{self._running[-1].count}]" if self._running else None)
 
     # Events of the shell -----------------------------------------------------------------------
 
@@ -213,7 +205,7 @@ class CellRecorder:
                 record.history = history
             elif not self._sees_results:
                 record.history = [one for one in history if one.output_type == "execute_result"]
-        self._mark(record)
+        self._bindings.mark(f"In[{record.count}]")
         with self._lock:
             # A cell's last text comes after its end, so the cell before is counted once more.
             for one in (self._last, record):
@@ -235,20 +227,6 @@ class CellRecorder:
             return None
         header = (get_parent() or {}).get("header", {})
         return header.get("msg_id") if isinstance(header, Mapping) else None
-
-    def _mark(self, record: _Record | None) -> None:
-        """Compare the namespace with how it was and note what `record` has bound."""
-        label = None if record is None else f"In[{record.count}]"
-        now, before = dict(self._shell.user_ns), self._ids
-        if len(now) > MAX_NAMES:
-            self._ids, self._bound = {}, {}
-            return
-        self._ids = ids = dict(zip(now, map(id, now.values()), strict=True))
-        for name in [name for name, at in ids.items() if before.get(name) != at]:
-            if isinstance(name, str) and not name.startswith("_"):
-                self._bound[name] = label
-        for name in before.keys() - ids.keys():
-            self._bound.pop(name, None)
 
     def _forget(self, cell_id: str) -> None:
         record = self._records.pop(cell_id, None)
