@@ -12,7 +12,7 @@ from ..errors import ToolError
 from .base import find_near, quote_names
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError
+    from fastjsonschema import JsonSchemaValueException
 
 _ARTICLES = {"object": "an object", "array": "an array", "integer": "a whole number"}
 _KINDS: tuple[tuple[type, str], ...] = (
@@ -32,7 +32,7 @@ def check_arguments(spec: ToolSpec, given: object) -> Json:
     Raises ToolError whose text names the field, what was expected, what was given, and what the
     tool takes.
     """
-    from jsonschema import Draft202012Validator
+    import fastjsonschema
 
     if not isinstance(given, Mapping):
         hint = _json_hint(given, "object")
@@ -41,24 +41,23 @@ def check_arguments(spec: ToolSpec, given: object) -> Json:
             f"{_takes(spec)}"
         )
     plain = dict(given)
-    errors = sorted(
-        Draft202012Validator(dict(spec.input_schema)).iter_errors(plain),
-        key=lambda error: ([str(part) for part in error.absolute_path], str(error.validator)),
-    )
-    if errors:
-        said = "; ".join(_say(spec, error) for error in errors[:3])
-        raise ToolError(f"{said[0].upper()}{said[1:]}. {_takes(spec)}")
+    check = fastjsonschema.compile(dict(spec.input_schema), use_default=False)
+    try:
+        check(plain)
+    except fastjsonschema.JsonSchemaValueException as error:
+        said = _say(spec, error)
+        raise ToolError(f"{said[0].upper()}{said[1:]}. {_takes(spec)}") from None
     return plain
 
 
-def _say(spec: ToolSpec, error: ValidationError) -> str:
+def _say(spec: ToolSpec, error: JsonSchemaValueException) -> str:
+    """Return the error in words; its path begins with the name of the whole input."""
     field = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{str(part)[:80]}"
-        for part in error.absolute_path
+        f"[{part}]" if part.isdigit() else f".{part[:80]}" for part in error.path[1:]
     ).lstrip(".")
-    wanted = error.validator_value
-    given: Any = error.instance
-    match error.validator:
+    wanted: Any = error.rule_definition
+    given: Any = error.value
+    match error.rule:
         case "required":
             missing = [name for name in _fields(spec) if name not in given]
             absent = [name for name in missing if name in _required(spec)]

@@ -111,7 +111,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     """Making the tools imports neither jsonschema nor pillow nor a data library."""
     code = (
         "import sys; from jupyter_ctx.tools import make_tools; "
-        "heavy = {'jsonschema', 'PIL', 'numpy', 'pandas', 'IPython'}; "
+        "heavy = {'fastjsonschema', 'jsonschema', 'PIL', 'numpy', 'pandas', 'IPython'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
