@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ..core.blocks import Json
 from .spool import HEAD_CHARS, utf8_bytes, valid_text
+
+if TYPE_CHECKING:
+    from ..core.blocks import Json
 
 NOTE_CHARS = 2_000
 """So much of its plain text stays with an output that is too large to keep."""

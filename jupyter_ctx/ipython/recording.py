@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..core.blocks import Json
 from .bundles import clean_bundle, cut_text, text_of
 from .outputlog import OutputLog, StreamName
 from .spool import valid_text
+
+if TYPE_CHECKING:
+    from ..core.blocks import Json
 
 MAX_NODES = 2_000
 """A larger JSON value in an output (a plot's data) is not kept, only its MIME type."""
