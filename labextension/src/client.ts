@@ -4,7 +4,7 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { Kernel } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 
-import { parseMessage, TARGET } from './events';
+import { parseMessage, PROTOCOL, TARGET } from './events';
 import type { PanelEvent } from './state';
 
 type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IControlMessage;
@@ -134,6 +134,7 @@ export class KernelClient implements IDisposable {
       return;
     }
     this._adopt(comm);
+    comm.send({ version: PROTOCOL, type: 'hello' }); // so the kernel knows that a page is there
     if ('version' in message.content.data) {
       this._emit(parseMessage(message.content.data));
     }

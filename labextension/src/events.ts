@@ -27,17 +27,17 @@ export type WindowSource = (typeof SOURCES)[number];
 const MODES = ['economic', 'crush', 'claude-code', 'manual', 'off'] as const;
 export type CompactionMode = (typeof MODES)[number];
 
-/** Tokens of the whole session, by what the provider charges for. */
+/** Tokens of the whole session, by what the provider charges for; null where it does not say. */
 export interface IUsage {
-  readonly uncached: number;
-  readonly cache_read: number;
-  readonly cache_write: number;
-  readonly output: number;
+  readonly uncached: number | null;
+  readonly cache_read: number | null;
+  readonly cache_write: number | null;
+  readonly output: number | null;
 }
 
 /**
  * What fills the window; whole tokens. `parts` add up to `used_tokens`, which is
- * `measured_tokens` + `estimated_tokens`; null is "not known".
+ * `measured_tokens` + `estimated_tokens`; null is "not known". `is_estimate`: some of it is.
  */
 export interface IContext {
   readonly model: string;
@@ -142,13 +142,13 @@ function parseContext(data: unknown): IContext {
       Part,
       number
     >,
-    free_tokens: orNull(fields, 'free_tokens', amount),
+    free_tokens: orNull(fields, 'free_tokens', count),
     reserve_tokens: orNull(fields, 'reserve_tokens', count),
     usage: {
-      uncached: count(usage, 'uncached'),
-      cache_read: count(usage, 'cache_read'),
-      cache_write: count(usage, 'cache_write'),
-      output: count(usage, 'output')
+      uncached: orNull(usage, 'uncached', count),
+      cache_read: orNull(usage, 'cache_read', count),
+      cache_write: orNull(usage, 'cache_write', count),
+      output: orNull(usage, 'output', count)
     },
     cost_usd: orNull(fields, 'cost_usd', amount),
     cache_read_ratio: orNull(fields, 'cache_read_ratio', amount),

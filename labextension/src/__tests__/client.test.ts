@@ -20,6 +20,9 @@ class FakeComm {
   close(): void {
     this.done.push('close');
   }
+  send(message: { type: string }): void {
+    this.done.push(`send ${message.type}`);
+  }
   say(name: string): void {
     this.onMsg({ content: { data: load(name) } });
   }
@@ -104,6 +107,7 @@ describe('KernelClient', () => {
     comm.say('context_measured');
 
     expect(types(events)).toEqual(['hello', 'context']);
+    expect(comm.done).toEqual(['send hello']);
   });
 
   it('takes a first message that comes with the opening', () => {

@@ -139,6 +139,21 @@ describe('the breakdown', () => {
     expect(unknown).toContain('price unknown');
   });
 
+  it('fills the window: parts, free and what is left of the reserve', () => {
+    const tokens = (name: string): number[] =>
+      [...draw(name).matchAll(/<td class="num">([\d,]+)<\/td><td class="num">/g)].map(([, shown]) =>
+        Number(shown?.replaceAll(',', ''))
+      );
+
+    for (const name of ['context_measured', 'context_compacting', 'context_paused']) {
+      expect(tokens(name).reduce((sum, part) => sum + part)).toBe(200_000);
+    }
+  });
+
+  it('says so where the provider does not tell its cache figures', () => {
+    expect(draw('context_window_unknown')).toContain('from cache</th><td class="num">unknown');
+  });
+
   it('names the largest part when compaction is paused', () => {
     expect(draw('context_paused')).toContain('part: Results, 101,916 tokens');
   });

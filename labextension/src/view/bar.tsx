@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import { PARTS } from '../events';
-import { formatCount, PART_NAMES, percent } from './format';
+import { findRoom, formatCount, PART_NAMES, percent } from './format';
 import type { Sized } from './format';
 
 /** The small gauge shows families: each in the colour of the part that names it. */
@@ -62,15 +62,15 @@ function Piece({ color, tokens, window }: IPiece): React.ReactElement | null {
 
 /** The reserve, as far as nothing has grown into it. */
 function Reserve({ context }: { context: Sized }): React.ReactElement {
-  const room = Math.max(0, context.window_tokens - context.used_tokens);
-  const width = percent(Math.min(room, context.reserve_tokens ?? 0), context.window_tokens);
+  const width = percent(findRoom(context).reserve, context.window_tokens);
   return <i className="reserve" style={{ width: `${width.toFixed(2)}%` }} />;
 }
 
 function describe(context: Sized): string {
-  const parts = PARTS.map(part => `${PART_NAMES[part]} ${formatCount(context.parts[part])}`);
-  const free = context.free_tokens === null ? [] : [`free ${formatCount(context.free_tokens)}`];
-  const reserve =
-    context.reserve_tokens === null ? [] : [`reserve ${formatCount(context.reserve_tokens)}`];
-  return [...parts, ...free, ...reserve].join('; ');
+  const { free, reserve } = findRoom(context);
+  return [
+    ...PARTS.map(part => `${PART_NAMES[part]} ${formatCount(context.parts[part])}`),
+    `free ${formatCount(free)}`,
+    `reserve ${formatCount(reserve)}`
+  ].join('; ');
 }

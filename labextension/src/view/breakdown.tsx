@@ -9,10 +9,12 @@ import { FullBar } from './bar';
 import {
   compactsItself,
   findLargest,
+  findRoom,
   formatCount,
   formatPercent,
   formatShare,
   formatUsd,
+  isEstimate,
   isSized,
   PART_NAMES,
   percent,
@@ -76,7 +78,7 @@ function Body({ state }: { state: IPanelState }): React.ReactElement {
 }
 
 function Total({ context }: { context: IContext }): React.ReactElement {
-  const used = `${context.is_estimate ? '≈ ' : ''}${formatCount(context.used_tokens)}`;
+  const used = `${isEstimate(context) ? '≈ ' : ''}${formatCount(context.used_tokens)}`;
   return (
     <div className="row">
       {isSized(context) && <span className="big">{formatPercent(context)}</span>}
@@ -91,7 +93,7 @@ function Total({ context }: { context: IContext }): React.ReactElement {
 }
 
 function origin(context: IContext): string {
-  if (context.measured_tokens === 0) {
+  if (isEstimate(context)) {
     return 'estimated, nothing is measured yet';
   }
   const measured = `${formatCount(context.measured_tokens)} measured`;
@@ -177,7 +179,7 @@ function stepsPhrase(steps: number | null): React.ReactNode {
 }
 
 function Parts({ context }: { context: IContext }): React.ReactElement {
-  const { free_tokens: free, reserve_tokens: reserve } = context;
+  const room = isSized(context) ? findRoom(context) : null;
   const itself = compactsItself(context.compaction.mode);
   return (
     <table className="parts">
@@ -198,15 +200,15 @@ function Parts({ context }: { context: IContext }): React.ReactElement {
             {PART_NAMES[part]}
           </Row>
         ))}
-        {free !== null && (
-          <Row context={context} color="box" tokens={Math.max(0, free)} rule>
-            {itself ? 'Free until compaction' : 'Free'}
-          </Row>
-        )}
-        {reserve !== null && (
-          <Row context={context} color="box reserve" tokens={reserve} rule={free === null}>
-            Reserve for the answer
-          </Row>
+        {room && (
+          <>
+            <Row context={context} color="box" tokens={room.free} rule>
+              {itself ? 'Free until compaction' : 'Free'}
+            </Row>
+            <Row context={context} color="box reserve" tokens={room.reserve}>
+              Reserve for the answer
+            </Row>
+          </>
         )}
       </tbody>
     </table>
@@ -245,7 +247,7 @@ const KINDS: readonly (readonly [keyof IUsage, string])[] = [
 
 function Cost({ context }: { context: IContext }): React.ReactElement {
   const { usage, cost_usd: cost, cache_read_ratio: ratio } = context;
-  const all = KINDS.reduce((sum, [kind]) => sum + usage[kind], 0);
+  const all = KINDS.reduce((sum, [kind]) => sum + (usage[kind] ?? 0), 0);
   return (
     <div className="jctx-sec">
       <table>
@@ -261,7 +263,7 @@ function Cost({ context }: { context: IContext }): React.ReactElement {
           {KINDS.map(([kind, name]) => (
             <tr key={kind}>
               <th scope="row">{name}</th>
-              <td className="num">{formatCount(usage[kind])}</td>
+              <td className="num">{formatKnown(usage[kind])}</td>
             </tr>
           ))}
           <tr className="rule">
@@ -287,4 +289,8 @@ function Cost({ context }: { context: IContext }): React.ReactElement {
       </div>
     </div>
   );
+}
+
+function formatKnown(tokens: number | null): string {
+  return tokens === null ? 'unknown' : formatCount(tokens);
 }

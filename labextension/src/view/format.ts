@@ -22,6 +22,18 @@ export function isSized(context: IContext): context is Sized {
   return context.window_tokens !== null && context.window_tokens > 0;
 }
 
+/** Whether nothing of the number is measured. What came since the last reply is no reason for ≈. */
+export function isEstimate(context: IContext): boolean {
+  return context.measured_tokens === 0;
+}
+
+/** What is left of a window: until it compacts, and of the reserve. With `used` they fill it. */
+export function findRoom(context: Sized): { readonly free: number; readonly reserve: number } {
+  const room = Math.max(0, context.window_tokens - context.used_tokens);
+  const reserve = Math.min(room, context.reserve_tokens ?? 0);
+  return { free: room - reserve, reserve };
+}
+
 /** 81,930 */
 export function formatCount(tokens: number): string {
   return tokens.toLocaleString('en-US');
@@ -75,7 +87,7 @@ export function gaugeText({ link, phase, context }: IPanelState): string {
   if (!context) {
     return phase === 'idle' ? 'Agent: no turn yet' : 'Agent: first turn';
   }
-  const mark = context.is_estimate ? '≈ ' : '';
+  const mark = isEstimate(context) ? '≈ ' : '';
   if (!isSized(context)) {
     return `${mark}${formatShort(context.used_tokens)} tokens, window unknown`;
   }
@@ -119,8 +131,8 @@ function before(phase: IPanelState['phase']): string {
 }
 
 function filling(context: IContext): string {
-  const used = `${context.is_estimate ? 'about ' : ''}${formatCount(context.used_tokens)}`;
-  const estimate = context.is_estimate ? ', an estimate' : '';
+  const used = `${isEstimate(context) ? 'about ' : ''}${formatCount(context.used_tokens)}`;
+  const estimate = isEstimate(context) ? ', an estimate' : '';
   return isSized(context)
     ? `Context: ${used} of ${formatCount(context.window_tokens)} tokens${estimate}, ` +
         formatPercent(context).replace('%', 'per cent')
