@@ -22,7 +22,7 @@ _FRAME = re.compile(
     r"|\S.{0,500}? in [\w<>.]{1,200}\(.*"
 )
 _LIBRARY = re.compile(
-    r"(?:site|dist)-packages|[/\\]lib(?:64)?[/\\]python\d|[/\\]Lib[/\\]|<frozen |lib/python\d"
+    r"(?:site|dist)-packages|[/\\]lib(?:64)?[/\\]python\d|[/\\]Lib[/\\]|<frozen |\.p(?:yx|xi):"
 )
 _LINK = re.compile(r"<a href='vscode-notebook-cell:[^'<>]{0,500}'>(\d+)</a>")
 _ARROW = re.compile(r"-+> ?\d+")
@@ -50,7 +50,8 @@ def render_error(ename: str, evalue: str, traceback: list[str]) -> str:
         if not _CARETS.fullmatch(line) and not _RULE.fullmatch(line)
     ]
     body = "\n".join(_shorten(_split(lines))).strip("\n")
-    if raised in body[-len(raised) - 2_000 :]:
+    is_said = body.rsplit("\n", 1)[-1].startswith(f"{ename}: ")  # a SyntaxError words it otherwise
+    if is_said or raised in body[-len(raised) - 2_000 :]:
         return body
     return f"{body}\n{raised}" if body else raised
 
@@ -91,4 +92,9 @@ def _in_short(frames: list[_Part]) -> Iterator[str]:
             yield f"… {left_out} frames of libraries left out"
         if not left_out or n == 0 or n > left_out:
             yield frame.lines[0]
-            yield from (line for line in frame.lines[1:] if _ARROW.match(line))
+            yield from (line for line in frame.lines[1:] if _is_place(line))
+
+
+def _is_place(line: str) -> bool:
+    """Say whether the line shows where a frame stopped; compiled code has no line to show."""
+    return bool(_ARROW.match(line)) and "Could not get source, " not in line

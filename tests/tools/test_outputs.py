@@ -173,6 +173,15 @@ def test_library_frames_in_a_row_are_cut() -> None:
     assert [n for n in range(9) if f"m{n}.py" in shown] == [0, 7, 8]
 
 
+def test_a_syntax_error_is_said_once() -> None:
+    """Its message and its traceback differ in words; the traceback's are enough."""
+    lines = ["  Cell In[1], line 1\n    f(:\n      ^\nSyntaxError: invalid syntax\n"]
+    evalue = "invalid syntax (<string>, line 1)"
+    error = {"output_type": "error", "ename": "SyntaxError", "evalue": evalue, "traceback": lines}
+
+    assert render(error) == "  Cell In[1], line 1\n    f(:\nSyntaxError: invalid syntax"
+
+
 @pytest.mark.parametrize("traceback", [[], None, ["\x1b[31mValueError\x1b[0m: no"], ["elsewhere"]])
 def test_what_was_raised_is_always_said(traceback: object) -> None:
     """Name and message are there, once, whatever the traceback holds."""
