@@ -138,12 +138,12 @@ class RetryLimits:
 
 
 def next_wait(
-    error: ModelError, failed: int, waited_s: float, limits: RetryLimits, jitter: float
+    error: ModelError, failed: int, spent_s: float, limits: RetryLimits, jitter: float
 ) -> float | None:
     """Return the seconds to wait before trying again, None to give up.
 
-    `failed` counts the failed tries so far, this one included; `waited_s` is what was waited
-    already; `jitter` in 0…1 spreads the wait over its upper half. A `retry-after` is a floor, and
+    `failed` counts the failed tries so far, this one included; `spent_s` is the time since the
+    first failure, tries included; `jitter` in 0…1 spreads the wait over its upper half. A `retry-after` is a floor, and
     one that does not fit in the time that is left ends it.
     """
     if not error.retryable:
@@ -156,4 +156,4 @@ def next_wait(
     wait = min(limits.most_s, limits.first_s * 2 ** (failed - 1)) * (0.5 + jitter / 2)
     if isinstance(error, RateLimitedError) and error.retry_after_s is not None:
         wait = max(wait, error.retry_after_s)
-    return wait if waited_s + wait <= all_s else None
+    return wait if spent_s + wait <= all_s else None
