@@ -12,6 +12,8 @@ Part: TypeAlias = Literal[
     "system", "tools", "summary", "reinjected", "notebook", "conversation", "results"
 ]
 
+TITLE_CHARS = 80
+
 PARTS: tuple[Part, ...] = (
     "system",
     "tools",
@@ -125,6 +127,18 @@ def images_of(message: Message) -> tuple[Image, ...]:
 def text_of(content: Iterable[Block]) -> str:
     """Return the text blocks, joined by blank lines."""
     return "\n\n".join(block.text for block in content if isinstance(block, Text))
+
+
+def words_of(prompt: Message) -> str:
+    """Return the user's own words in a prompt, without what was attached to it."""
+    return text_of(b for b in prompt.content if isinstance(b, Text) and b.part == "conversation")
+
+
+def title_of(prompt: Message) -> str:
+    """Return a title for what begins with `prompt`: its first line with text, cut."""
+    lines = (line.strip() for line in words_of(prompt).splitlines())
+    line = next(filter(None, lines), "")
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
 
 def without_thinking(message: Message) -> Message | None:

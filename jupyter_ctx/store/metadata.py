@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from ..core.blocks import Text, text_of
+from ..core.blocks import title_of
 from ..core.transcript import (
     CompactionEntry,
     CompactionFailedEntry,
@@ -24,7 +24,6 @@ from ..core.usage import Usage
 from .files import replace_file
 
 VERSION = 1
-TITLE_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,7 @@ def _add(info: SessionInfo, entry: Entry) -> SessionInfo:
         case ModelEntry(model=model):
             return dataclasses.replace(info, model=model)
         case MessageEntry(kind="prompt", message=message) if not info.title:
-            said = [b for b in message.content if isinstance(b, Text) and b.part == "conversation"]
-            return dataclasses.replace(info, title=title_of(text_of(said)))
+            return dataclasses.replace(info, title=title_of(message))
         case MessageEntry(kind="reply", model=model, usage=usage):
             return dataclasses.replace(
                 info, model=model or info.model, tokens=info.tokens + _tokens(usage)
@@ -121,12 +119,6 @@ def _add(info: SessionInfo, entry: Entry) -> SessionInfo:
         ):
             return dataclasses.replace(info, tokens=info.tokens + _tokens(usage))
     return info
-
-
-def title_of(prompt: str) -> str:
-    """Return a title for a session that begins with `prompt`: its first line, cut."""
-    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
 
 def _tokens(usage: Usage | None) -> int:

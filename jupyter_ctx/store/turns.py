@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse, text_of
+from ..core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse, words_of
 from ..core.transcript import Entry, MessageEntry
 
 
@@ -29,8 +29,7 @@ def prompt_text(entries: Sequence[Entry], turn: int) -> str | None:
     """
     for entry in reversed(entries):
         if isinstance(entry, MessageEntry) and entry.kind == "prompt" and entry.turn == turn:
-            said = entry.message.content
-            return text_of(b for b in said if isinstance(b, Text) and b.part == "conversation")
+            return words_of(entry.message)
     return None
 
 
