@@ -117,6 +117,21 @@ class _Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Pictures:
+    """How many images the view holds, and how many characters of base64 they are."""
+
+    count: int = 0
+    chars: int = 0
+
+    def add(self, message: Message) -> Pictures:
+        """Return the sum with those of one more message."""
+        images = images_of(message)
+        if not images:
+            return self
+        return Pictures(self.count + len(images), self.chars + sum(len(i.data) for i in images))
+
+
+@dataclass(frozen=True, slots=True)
 class _Base:
     """The provider's figure: the prefix and the first `messages` of the view are `tokens`."""
 
@@ -143,6 +158,7 @@ class TokenMeter:
         self._bases: list[_Base] = []
         self._new = _Tally()
         self._all = _Tally()
+        self._pictures, self._looked_at = Pictures(), 0
 
     @property
     def factor(self) -> float:
@@ -206,6 +222,14 @@ class TokenMeter:
         }
         return apportion(weights, self.used(transcript).total)
 
+    def pictures(self, transcript: Transcript) -> Pictures:
+        """Return the images of the view; like all figures here, from what is new only."""
+        view = transcript.view
+        for index in range(self._looked_at, len(view)):
+            self._pictures = self._pictures.add(view[index])
+        self._looked_at = len(view)
+        return self._pictures
+
     def estimate_text(self, text: str) -> int:
         """Return the estimated tokens of `text`, rounded up."""
         return math.ceil(self._counter.count(text) * self.factor)
@@ -266,6 +290,7 @@ class TokenMeter:
     def _recount(self, view: Sequence[Message]) -> None:
         start = self._bases[-1].messages if self._bases else 0
         self._new, self._all = _Tally(start, start), _Tally()
+        self._pictures, self._looked_at = Pictures(), 0
         alive = {id(message) for message in view}
         self._memo = {key: kept for key, kept in self._memo.items() if key in alive}
         self._outputs = {key: kept for key, kept in self._outputs.items() if key in alive}

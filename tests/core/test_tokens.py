@@ -17,6 +17,7 @@ from jupyter_ctx.core.blocks import (
     Thinking,
     ToolResult,
     ToolUse,
+    images_of,
     user,
 )
 from jupyter_ctx.core.tokens import TokenMeter, Used, apportion, image_tokens
@@ -336,6 +337,19 @@ def test_parts_add_up(entries: list[Entry]) -> None:
         assert sum(session.parts.values()) == session.used.total
         assert min(session.parts.values()) >= 0
         assert set(session.parts) == set(PARTS)
+
+
+@given(logs())
+@settings(max_examples=60, deadline=None)
+def test_pictures_are_those_of_the_view(entries: list[Entry]) -> None:
+    """At every moment the images counted are those of the view, and so are their letters."""
+    session = Session()
+
+    for entry in entries:
+        session.add(entry)
+        images = [i for message in session.transcript.view for i in images_of(message)]
+        counted = session.meter.pictures(session.transcript)
+        assert (counted.count, counted.chars) == (len(images), sum(len(i.data) for i in images))
 
 
 @given(logs())
