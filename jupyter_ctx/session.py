@@ -6,6 +6,7 @@ turn. `ask`, `turn` and `compact` are the same for a caller's own thread, throug
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -19,8 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from .config import Settings
-from .core.blocks import Image, Json, Text, ToolResult, text_of, tool_results
+from .core.blocks import Image, Json, ToolResult, text_of, title_of, words_of
 from .core.compactor import Attempt, run_compaction
+from .core.context import cache_read_ratio, usage_to_json
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.events import (
     CompactionFailed,
@@ -42,6 +44,7 @@ from .core.ports import (
     Store,
     ToolRunner,
 )
+from .core.preview import clean_text
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
 from .core.transcript import (
@@ -57,6 +60,8 @@ from .core.usage import Prices, Usage
 from .core.window import Limits
 from .errors import AuthError, BusyError, CompactionError, ModelError, PromptError, StoreError
 from .prompts import load_prompt
+
+STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
 
 __all__ = ["Ports", "Result", "Runner", "Session", "SessionFile", "TurnResult"]
 
@@ -180,10 +185,11 @@ class Session:
         self._is_running = False
         self._is_compacting = False
         self._facts_loaded = False
+        self._retired: list[Model] = []
         self.last_turn: TurnResult | None = None
         transcript = Transcript(entries)
         texts = Texts(load_prompt("summary"), load_prompt("resume"))
-        facts = self._with_overrides(ports.known_facts(ports.model.name))
+        facts = ports.known_facts(ports.model.name)
         self._engine = Engine(
             transcript,
             facts,
@@ -249,14 +255,13 @@ class Session:
     @settings.setter
     def settings(self, settings: Settings) -> None:
         self._settings = settings
-        self._engine.facts = self._with_overrides(self._engine.facts)
         self._engine.limits = Limits.of(settings)
         self._engine.options = _options(settings, self._engine.facts)
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of the model now."""
-        return self._engine.facts
+        """What is known of the model now; its window is the one in force."""
+        return replace(self._engine.facts, window_tokens=self._engine.window)
 
     @property
     def model_name(self) -> str:
@@ -294,17 +299,11 @@ class Session:
     def cost(self) -> dict[str, object]:
         """Return tokens by kind, money (None if a price is unknown) and each compaction's cost."""
         usage = self.total_usage
-        whole = usage.input_tokens
         return {
             "model": self.model_name,
-            "usage": {
-                "uncached": usage.uncached,
-                "cache_read": usage.cache_read,
-                "cache_write": usage.cache_write,
-                "output": usage.output,
-            },
+            "usage": usage_to_json(usage),
             "cost_usd": self.total_cost_usd,
-            "cache_read_ratio": (usage.cache_read or 0) / whole if whole else None,
+            "cache_read_ratio": cache_read_ratio(usage),
             "price_source": self.facts.prices.source if self.facts.prices else None,
             "compactions": [
                 {
@@ -359,15 +358,11 @@ class Session:
     def find_answer(self, cell_id: str, text: str) -> str | None:
         """Return the answer once given to the same text in the same cell, None if there is none."""
         turn, answer = 0, None
+        asked = clean_text(self._ports.redactor.text(text))  # as the transcript has it
         for entry in self.transcript.entries:
             match entry:
                 case MessageEntry(kind="prompt") if entry.cell_id == cell_id:
-                    words = text_of(
-                        b
-                        for b in entry.message.content
-                        if isinstance(b, Text) and b.part == "conversation"
-                    )
-                    turn = entry.turn if words == text else 0
+                    turn = entry.turn if words_of(entry.message) == asked else 0
                 case MessageEntry(kind="reply", stop_reason="end_turn") if entry.turn == turn:
                     answer = text_of(entry.message.content) or answer
                 case _:
@@ -406,14 +401,29 @@ class Session:
         """Compact now, because the user asked. Ends with CompactionFinished or CompactionFailed."""
         with self._busy():
             await self._load_facts()
+            focus = self._ports.redactor.text(focus)
             attempt = Attempt(self.transcript.turn, "manual", focus)
-            async for event in run_compaction(self._engine, attempt):
+            async for event in self._stoppable(run_compaction(self._engine, attempt)):
                 self._notice(event)
                 yield event
             for note in self._engine.take_notes():
                 yield note
             yield ContextChanged(self.transcript.turn)
             self._save_metadata()
+
+    async def _stoppable(
+        self, compaction: AsyncGenerator[CtxEvent, None]
+    ) -> AsyncGenerator[CtxEvent, None]:
+        """Pass a compaction's events on; one that is stopped has failed, and said so."""
+        try:
+            async for event in compaction:
+                yield event
+        except asyncio.CancelledError:
+            engine = self._engine
+            failures = engine.transcript.failures_in_a_row
+            yield CompactionFailed(
+                engine.transcript.turn, STOPPED_COMPACTION, failures, engine.is_paused
+            )
 
     def _busy(self) -> _Busy:
         if self._is_running:
@@ -437,6 +447,8 @@ class Session:
 
     async def _load_facts(self) -> None:
         """Ask the provider about the model, once; go on without an answer unless the key is bad."""
+        while self._retired:  # their connections belong to the loop that drives turns
+            await self._retired.pop().aclose()
         if self._facts_loaded:
             return
         engine = self._engine
@@ -446,25 +458,17 @@ class Session:
             raise
         except ModelError:
             return  # the call itself meets the same fault, with retries, and reports it
-        engine.facts = self._with_overrides(facts)
-        engine.options = _options(self._settings, engine.facts)
+        engine.use_facts(facts, _options(self._settings, facts))
         self._facts_loaded = True
 
     def _prices_of(self, model: str | None) -> Prices | None:
         return None if model is None else self._ports.known_facts(model).prices
 
-    def _with_overrides(self, facts: ModelFacts) -> ModelFacts:
-        window = self._settings.window_tokens
-        if not window:
-            return facts
-        known = facts.window_tokens
-        return replace(facts, window_tokens=min(window, known) if known else window)
-
     def _save_metadata(self) -> None:
         usage = self.total_usage
         try:
             self._ports.store.update_metadata(
-                title=_title(self.transcript),
+                title=next(map(title_of, self.transcript.prompts.values()), ""),
                 model=self.model_name,
                 tokens=(usage.input_tokens or 0) + (usage.output or 0),
                 cost=self.total_cost_usd,
@@ -484,8 +488,9 @@ class Session:
     ) -> TurnResult:
         """Run one turn and return it; blocks. A failed or stopped turn is returned, not raised."""
         show = on_event or (lambda event: None)
+        before = self.last_turn
         self._ports.runner.run(lambda: self.run(text, cell_id=cell_id), show)
-        if self.last_turn is None:
+        if self.last_turn is None or self.last_turn is before:
             raise BusyError("The turn was given up before it ended.")
         return self.last_turn
 
@@ -514,7 +519,7 @@ class Session:
             case [CompactionFailed(reason=reason)]:
                 raise CompactionError(reason)
             case _:
-                raise CompactionError("The compaction was stopped; nothing was changed.")
+                raise CompactionError(STOPPED_COMPACTION)
 
     def cancel(self) -> None:
         """Stop the running turn, from any thread; nothing if none runs."""
@@ -528,11 +533,11 @@ class Session:
         if self._is_running:
             raise BusyError("A turn is running; switch the model when it has ended.")
         model = self._ports.make_model(name)
-        facts = self._with_overrides(self._ports.known_facts(model.name))
+        facts = self._ports.known_facts(model.name)
         engine = self._engine
+        self._retired.append(engine.ports.model)
         engine.ports = replace(engine.ports, model=model)
-        engine.facts = facts
-        engine.options = _options(self._settings, facts)
+        engine.use_facts(facts, _options(self._settings, facts))
         self._facts_loaded = False
         if engine.transcript.model != model.name:
             engine.record(ModelEntry(self._ports.clock.now(), model.name))
@@ -574,23 +579,13 @@ class _Results(Mapping[str, Result]):
             outputs = tuple(self._store.read_result(tool_use_id).outputs)
         except StoreError:
             outputs = ()  # a result that is all text has no file
-        return Result(_shown(self._transcript, tool_use_id), outputs, None)
+        return Result(_plain(self._transcript.results[tool_use_id]), outputs, None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._transcript.fates)
 
     def __len__(self) -> int:
         return len(self._transcript.fates)
-
-
-def _shown(transcript: Transcript, tool_use_id: str) -> str:
-    """Return a result as the model saw it."""
-    for entry in reversed(transcript.entries):
-        if isinstance(entry, MessageEntry):
-            for result in tool_results(entry.message):
-                if result.tool_use_id == tool_use_id:
-                    return _plain(result)
-    raise KeyError(tool_use_id)
 
 
 def _plain(result: ToolResult) -> str:
@@ -600,17 +595,6 @@ def _plain(result: ToolResult) -> str:
         else block.text
         for block in result.content
     )
-
-
-def _title(transcript: Transcript) -> str:
-    """Return a title made of the first prompt: its first line, at most 80 characters."""
-    for message in transcript.prompts.values():
-        words = text_of(
-            b for b in message.content if isinstance(b, Text) and b.part == "conversation"
-        ).strip()
-        line = words.splitlines()[0] if words else ""
-        return line if len(line) <= 80 else line[:79] + "…"
-    return ""
 
 
 def _options(settings: Settings, facts: ModelFacts) -> CallOptions:

@@ -42,7 +42,7 @@ _BREAKS = (
 class SessionFacts:
     """What the context JSON says of model and session; tokens, None where not known.
 
-    `usage` and `cost_usd` are totals of the session (all zero before the first call).
+    `usage` and `cost_usd` are totals of the session (no figure before the first call).
     """
 
     model: str
@@ -75,12 +75,7 @@ def build_context(
         "parts": {part: parts.get(part, 0) for part in PARTS},
         "free_tokens": None if window is None else max(0, window - used.total),
         "reserve_tokens": facts.reserve_tokens,
-        "usage": {
-            "uncached": usage.uncached,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-            "output": usage.output,
-        },
+        "usage": usage_to_json(usage),
         "cost_usd": facts.cost_usd,
         "cache_read_ratio": cache_read_ratio(usage),
         "compactions": facts.compactions,
@@ -90,6 +85,16 @@ def build_context(
             "price": None,
             "steps_left": steps_left,
         },
+    }
+
+
+def usage_to_json(usage: Usage) -> dict[str, int | None]:
+    """Return the totals of a session as its JSON has them; None where no provider said."""
+    return {
+        "uncached": usage.uncached,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
     }
 
 

@@ -12,11 +12,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
-from .blocks import Block, Json, Message, Text, Thinking, ToolUse, images_of
+from .blocks import Block, Json, Message, Opaque, Text, Thinking, ToolUse
 from .cache import place_breakpoints
 from .context import SessionFacts, build_context, describe_largest_parts, find_steps_left
 from .events import (
     CtxEvent,
+    Level,
     NoteAdded,
     RetryScheduled,
     StepDiscarded,
@@ -108,6 +109,7 @@ class Reply:
     partial: str = ""
     done: ReplyDone | None = None
     _stream: Stream | None = None
+    _thought: Stream | None = None
 
     @property
     def text_blocks(self) -> int:
@@ -117,7 +119,8 @@ class Reply:
     def restart(self) -> None:
         """Forget everything: the stream broke and the step starts again."""
         self.first_block += self.text_blocks
-        self.blocks, self.partial, self.done, self._stream = [], "", None, None
+        self.blocks, self.partial, self.done = [], "", None
+        self._stream = self._thought = None
 
     def take(self, delta: Delta, turn: int) -> list[CtxEvent]:
         """Add what arrived and return what can be shown of it."""
@@ -127,7 +130,8 @@ class Reply:
                     self._stream = self.redactor.stream()
                 return self._show(self._stream.feed(text), turn)
             case ThinkingPart(text=text):
-                return [ThinkingDelta(turn, self.redactor.text(text))]
+                self._thought = self._thought or self.redactor.stream()
+                return _thoughts(self._thought.feed(text), turn)
             case BlockDone(block=block):
                 return self._finish(block, turn)
             case ReplyDone():
@@ -157,6 +161,13 @@ class Reply:
                 if id_ in taken or not _is_wire_id(id_):
                     id_ = f"{self.fresh_id}_{len(self.blocks)}"
                 self.blocks.append(ToolUse(id_, name, self.redactor.json(input_)))
+            case Thinking():
+                if self._thought is not None:
+                    events = _thoughts(self._thought.flush(), turn)
+                self._thought = None
+                self.blocks.append(block)
+            case Opaque(wire=wire):
+                self.blocks.append(Opaque(self.redactor.json(wire)))
             case _:
                 self.blocks.append(block)
         return events
@@ -171,6 +182,10 @@ class Reply:
         while kept and isinstance(kept[-1], Thinking):
             kept.pop()
         return tuple(kept)
+
+
+def _thoughts(text: str, turn: int) -> list[CtxEvent]:
+    return [ThinkingDelta(turn, text)] if text else []
 
 
 def _is_wire_id(id_: str) -> bool:
@@ -258,9 +273,9 @@ class Engine:
         prices = self._prices(model or self.transcript.model)
         return None if prices is None else prices.cost_usd(usage)
 
-    def note(self, level: str, title: str, detail: str = "") -> None:
+    def note(self, level: Level, title: str, detail: str = "") -> None:
         """Keep a note for the user; the loop yields it at the next chance."""
-        self.notes.append(NoteAdded(self.transcript.turn, level, title, detail))  # type: ignore[arg-type]  # the three levels of NoteAdded
+        self.notes.append(NoteAdded(self.transcript.turn, level, title, detail))
 
     def take_notes(self) -> list[NoteAdded]:
         """Return the notes not yet told, and forget them."""
@@ -287,12 +302,18 @@ class Engine:
     @property
     def is_paused(self) -> bool:
         """Automatic compaction is paused after too many failures in a row."""
-        return self.transcript.failures_in_a_row >= self.limits.breaker_failures
+        most = self.limits.breaker_failures
+        return 0 < most <= self.transcript.failures_in_a_row
 
     @property
     def is_stuck(self) -> bool:
         """The last compaction freed too little to try another (DESIGN.md 5, no progress)."""
         return is_stuck(self.transcript, self.used, self.limits, self.facts)
+
+    def use_facts(self, facts: ModelFacts, options: CallOptions) -> None:
+        """Take over what is known of the model now; what was learnt of it stays."""
+        self.facts, self.options = facts, options
+        self.meter.prior = facts.factor_prior
 
     def should_compact(self) -> bool:
         """Say whether a compaction is due before the next call."""
@@ -308,12 +329,15 @@ class Engine:
 
     def learn_overflow(self, error: PromptTooLongError) -> None:
         """Take the window, and how far the estimate was off, from a refusal's numbers."""
-        limit, actual = error.limit_tokens, error.actual_tokens
-        known = window_of(self.limits, self.facts)
+        self.learn_window(error)
+        if error.actual_tokens is not None:
+            self.meter.observe_overflow(error.actual_tokens, self.transcript)
+
+    def learn_window(self, error: PromptTooLongError) -> None:
+        """Take the window from a refusal that names one smaller than what was known."""
+        limit, known = error.limit_tokens, self.window
         if limit is not None and (known is None or limit < known):
             self.facts = replace(self.facts, window_tokens=limit, window_source="error")
-        if actual is not None:
-            self.meter.observe_overflow(actual, self.transcript)
 
     def largest_parts(self) -> str:
         """Return the three largest parts of the window in words, for a message."""
@@ -342,14 +366,14 @@ class Engine:
 
     def room(self) -> Room:
         """Return what a new message may take of the window, images counted."""
-        images = [image for message in self.transcript.view for image in images_of(message)]
+        pictures = self.meter.pictures(self.transcript)
         return Room.of(
             self.facts,
             self.limits,
             self.used.cautious,
             self.meter,
-            images_left=max(0, self.facts.max_images - len(images)),
-            image_chars_left=max(0, MOST_IMAGE_CHARS - sum(len(i.data) for i in images)),
+            images_left=max(0, self.facts.max_images - pictures.count),
+            image_chars_left=max(0, MOST_IMAGE_CHARS - pictures.chars),
         )
 
     # Requests -----------------------------------------------------------------------------------
@@ -390,7 +414,7 @@ class Engine:
 
         Raises the ModelError that ended it. `silent`: only retries are told.
         """
-        failed, waited_s = 0, 0.0
+        clock, failed, began = self.ports.clock, 0, 0.0
         while True:
             try:
                 async with aclosing(self._stream(request)) as stream:
@@ -403,7 +427,9 @@ class Engine:
                 return
             except ModelError as error:
                 failed += 1
-                wait = next_wait(error, failed, waited_s, self.options.retry, random.random())
+                began = clock.monotonic() if failed == 1 else began
+                spent_s = clock.monotonic() - began
+                wait = next_wait(error, failed, spent_s, self.options.retry, random.random())
                 if wait is None:
                     raise
                 if not silent and (reply.blocks or reply.partial):
@@ -413,8 +439,7 @@ class Engine:
                 is_refused = isinstance(error, UnreachableError)
                 tries = retry.connect_tries if is_refused else retry.tries
                 yield RetryScheduled(turn, step, failed + 1, tries, wait, str(error))
-                await self.ports.clock.sleep(wait)
-                waited_s += wait
+                await clock.sleep(wait)
 
     async def _stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Pass the model's stream on as a generator that can be closed."""

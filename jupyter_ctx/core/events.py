@@ -14,6 +14,9 @@ from .blocks import Json
 from .transcript import Trigger
 from .usage import Usage
 
+Level: TypeAlias = Literal["info", "warning", "error"]
+TurnOutcome: TypeAlias = Literal["done", "stopped", "failed"]
+
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
@@ -178,7 +181,7 @@ class NoteAdded:
     """Something the user should know; `title` states the fact, `detail` what follows from it."""
 
     turn: int
-    level: Literal["info", "warning", "error"]
+    level: Level
     title: str
     detail: str = ""
 
@@ -192,7 +195,7 @@ class TurnFinished:
     """
 
     turn: int
-    outcome: Literal["done", "stopped", "failed"]
+    outcome: TurnOutcome
     stop_reason: str
     text: str
     steps: int

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..errors import ModelError, PromptTooLongError, StoreError, ToolError
+from ..errors import CtxError, ModelError, PromptTooLongError, StoreError, ToolError
 from .blocks import Block, Text, Thinking, ToolResult, ToolUse, text_of, user
 from .compactor import Attempt, run_compaction
 from .engine import Engine, Reply
 from .events import (
     ContextChanged,
     CtxEvent,
-    NoteAdded,
     ResultOffloaded,
     StepDiscarded,
     StepFinished,
@@ -27,6 +27,7 @@ from .events import (
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    TurnOutcome,
     TurnStarted,
 )
 from .offload import Decision, NewResult, cap_chars, finish, ingest, ingest_prompt
@@ -45,8 +46,8 @@ from .recovery import (
     TurnState,
     next_action,
 )
-from .repair import orphan_results
-from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry
+from .repair import INTERRUPTED_TEXT, orphan_results
+from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry, Trigger
 
 STOPPED_TEXT = "[Stopped by the user]"
 CONTINUE_TEXT = (
@@ -75,7 +76,7 @@ class Prompt:
 class _TurnOver(Exception):
     """The turn ends here; carries how."""
 
-    def __init__(self, outcome: str, stop_reason: str, error: str | None = None) -> None:
+    def __init__(self, outcome: TurnOutcome, stop_reason: str, error: str | None = None) -> None:
         super().__init__(stop_reason)
         self.outcome = outcome
         self.stop_reason = stop_reason
@@ -105,12 +106,12 @@ class Turn:
         To stop it, cancel the task that iterates; an iteration given up half-way is mended at the
         next prompt.
         """
-        engine = self.engine
+        engine, redact = self.engine, self.engine.ports.redactor.text
         started = engine.ports.clock.monotonic()
         before, cost_before = engine.spent, engine.cost_usd
         over = _TurnOver("failed", "error", "The turn did not end in an orderly way.")
         try:
-            yield TurnStarted(self.number, self.prompt.text)
+            yield TurnStarted(self.number, redact(self.prompt.text))
             await self.prepare()
             self._record_prompt()
             yield ContextChanged(self.number)
@@ -120,11 +121,11 @@ class Turn:
             over = end
         except asyncio.CancelledError:
             over = _TurnOver("stopped", "stopped")
-        except ModelError as error:
-            over = _TurnOver("failed", "error", str(error))
+        except CtxError as error:
+            over = _TurnOver("failed", "error", redact(str(error)))
         except Exception as error:
-            log.exception("The turn ended with an error of this program.")
-            over = _TurnOver("failed", "error", f"Error in jupyter_ctx: {error!r}")
+            log.error("The turn ended with an error:\n%s", redact(traceback.format_exc()))
+            over = _TurnOver("failed", "error", redact(f"Error in jupyter_ctx: {error!r}"))
         self._close(over.outcome, over.error)
         for note in engine.take_notes():
             yield note
@@ -134,7 +135,7 @@ class Turn:
             cost -= cost_before
         yield TurnFinished(
             turn=self.number,
-            outcome=over.outcome,  # type: ignore[arg-type]  # the three outcomes
+            outcome=over.outcome,
             stop_reason=over.stop_reason,
             text=self.last_text,
             steps=self.step,
@@ -315,8 +316,8 @@ class Turn:
         if not attempt.succeeded and isinstance(outcome, Failed):
             raise _TurnOver("failed", "error", str(outcome.error))
 
-    async def _compact(self, trigger: str) -> AsyncGenerator[CtxEvent, None]:
-        attempt = Attempt(self.number, trigger)  # type: ignore[arg-type]  # a Trigger
+    async def _compact(self, trigger: Trigger) -> AsyncGenerator[CtxEvent, None]:
+        attempt = Attempt(self.number, trigger)
         async for event in run_compaction(self.engine, attempt):
             yield event
         for note in self.engine.take_notes():
@@ -373,6 +374,7 @@ class Turn:
         engine = self.engine
         specs = {spec.name: spec for spec in engine.ports.tools.specs}
         new: list[NewResult] = []
+        calls = sum(isinstance(block, ToolUse) for block in reply.blocks)
         interrupted = False
         try:
             for use in (block for block in reply.blocks if isinstance(block, ToolUse)):
@@ -382,10 +384,10 @@ class Turn:
                     started = engine.ports.clock.monotonic()
                     denied = await self._denied(use, specs)
                     if denied is not None:
-                        output = ToolOutput(denied.message, is_error=True)
+                        output = self._redacted(ToolOutput(denied.message, is_error=True))
                     else:
                         yield ToolStarted(self.number, self.step, use.id, use.name, use.input)
-                        output = await self._run_tool(use, spec, len(reply.blocks))
+                        output = await self._run_tool(use, spec, calls)
                     seconds = engine.ports.clock.monotonic() - started
                     yield self._tool_finished(use, output, denied is not None, seconds)
                 interrupted = interrupted or output.interrupted
@@ -407,20 +409,24 @@ class Turn:
         return decision if isinstance(decision, Denied) else None
 
     async def _run_tool(self, use: ToolUse, spec: ToolSpec, calls: int) -> ToolOutput:
-        """Run one call; a ToolError is its result. Nothing of the program's keys leaves here."""
-        redactor = self.engine.ports.redactor
+        """Run one call; a ToolError is its result."""
         try:
             cap = cap_chars(self.engine.room(), spec, calls)
             output = await self.engine.ports.tools.run(use, cap)
         except ToolError as error:
-            return ToolOutput(redactor.text(str(error)), is_error=True)
-        text = output.text
+            output = ToolOutput(str(error), is_error=True)
+        return self._redacted(output)
+
+    def _redacted(self, output: ToolOutput) -> ToolOutput:
+        """Return the output without the program's keys; the file of a spooled text has none."""
+        redactor, text = self.engine.ports.redactor, output.text
         if isinstance(text, SpooledText):
             text = replace(text, head=redactor.text(text.head), tail=redactor.text(text.tail))
         else:
             text = redactor.text(text)
         outputs = tuple(redactor.json(item) for item in output.outputs)
-        return replace(output, text=text, outputs=outputs)
+        mime_types = redactor.json(output.mime_types)
+        return replace(output, text=text, outputs=outputs, mime_types=mime_types)
 
     def _tool_finished(
         self, use: ToolUse, output: ToolOutput, denied: bool, seconds: float
@@ -505,7 +511,7 @@ class Turn:
 
     # The end ------------------------------------------------------------------------------------
 
-    def _close(self, outcome: str, error: str | None = None) -> None:
+    def _close(self, outcome: TurnOutcome, error: str | None = None) -> None:
         """Leave a valid transcript: keep what was finished, answer open calls, say what was."""
         if outcome == "done" or not self.is_recorded:
             return
@@ -528,8 +534,6 @@ class Turn:
 
 def _not_run() -> ToolOutput:
     """Return the result of a call that the stop came before."""
-    from .repair import INTERRUPTED_TEXT
-
     return ToolOutput(INTERRUPTED_TEXT, is_error=True)
 
 
@@ -547,6 +551,3 @@ def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:
     while kept and isinstance(kept[-1], Thinking):
         kept.pop()
     return tuple(kept)
-
-
-__all__ = ["NoteAdded", "Prompt", "Turn"]

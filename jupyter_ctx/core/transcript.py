@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from .blocks import Json, Message, without_thinking
+from .blocks import Json, Message, ToolResult, tool_results, without_thinking
 from .usage import Usage
 
 Trigger: TypeAlias = Literal["proactive", "reactive", "manual"]
@@ -390,6 +390,7 @@ class Transcript:
         self.failures_in_a_row = 0
         self.turn = 0
         self.prompts: dict[int, Message] = {}
+        self.results: dict[str, ToolResult] = {}
         for entry in entries:
             self.append(entry)
 
@@ -410,6 +411,8 @@ class Transcript:
                 self.model = model
             case MessageEntry(turn=turn, kind=kind, message=message):
                 self.turn = max(self.turn, turn)
+                for result in tool_results(message):
+                    self.results[result.tool_use_id] = result
                 if kind == "prompt":
                     self.prompts[turn] = message
             case RewindEntry(turn=turn) if is_known_turn:

@@ -1,0 +1,221 @@
+"""What a session promises to who holds it: settings, switches, stops and its own keys."""
+
+import asyncio
+import logging
+
+import pytest
+
+from jupyter_ctx.config import Settings
+from jupyter_ctx.core.blocks import Opaque, text_of
+from jupyter_ctx.core.events import CompactionFailed, RetryScheduled, ThinkingDelta
+from jupyter_ctx.core.ports import Denied, ModelFacts, TextPart, ThinkingPart
+from jupyter_ctx.core.redact import Redactor
+from jupyter_ctx.errors import BusyError, CompactionError, ConfigError, OverloadedError
+from jupyter_ctx.testing import (
+    FakeClock,
+    FakeTools,
+    InlineRunner,
+    ScriptedModel,
+    call,
+    make_session,
+    reply,
+    thinking,
+)
+from tests.fake_anthropic import FakeAnthropic
+from tests.talk import talk
+
+KEY = "sk-ant-planted-0123456789"
+KEYS = {"ANTHROPIC_API_KEY": KEY}
+LONG = "word " * 2_000
+
+
+def run(session, text="go"):
+    """Run one turn and return its events."""
+    events = []
+    session.ask(text, on_event=events.append)
+    return events
+
+
+def of(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+# Settings and models ----------------------------------------------------------------------------
+
+
+def test_a_window_that_was_set_can_be_set_back():
+    """The setting bounds the window only while it is set."""
+    session = make_session(ScriptedModel(), window_tokens=16_000)
+    assert session.context()["window_tokens"] == session.facts.window_tokens == 16_000
+
+    session.settings = Settings()
+
+    assert session.context()["window_tokens"] == session.facts.window_tokens == 200_000
+
+
+def test_a_switched_model_is_counted_by_its_own_factor():
+    """Nothing learnt of one tokenizer, nor its prior, is taken for another's."""
+    with FakeAnthropic(["Hi."]) as server, talk(server) as session:
+        session.switch_model("claude-haiku-4-5")
+        assert session._engine.meter.factor == session.facts.factor_prior == 1.10
+
+
+def test_loaded_facts_bring_their_factor():
+    """The factor of a model that only the provider knew is used from the first count on."""
+
+    class Asked(ScriptedModel):
+        async def load_facts(self):
+            return ModelFacts("scripted", 200_000, "api", 64_000, factor_prior=2.0)
+
+    session = make_session(Asked(reply("Hi.")))
+    before = session._engine.meter.factor
+
+    run(session)
+
+    assert session._engine.meter.prior == 2.0 != before
+
+
+def test_a_model_that_was_left_is_closed():
+    """The connections of a switched-off model are closed by the next turn."""
+    closed = []
+
+    class Closes(ScriptedModel):
+        async def aclose(self):
+            closed.append(self)
+
+    model = Closes(reply("Hi."))
+    session = make_session(model)
+    session.switch_model("scripted")
+    run(session)
+
+    assert closed == [model]
+
+
+def test_no_failures_pause_compaction_where_the_setting_is_0():
+    """`breaker_failures` 0 never pauses; it does not pause from the start."""
+    assert make_session(ScriptedModel(), breaker_failures=0).state == "idle"
+
+
+# Turns ------------------------------------------------------------------------------------------
+
+
+def test_a_turn_given_up_is_not_the_one_before():
+    """`ask` never returns another turn's answer."""
+
+    class GivesUp(InlineRunner):
+        def run(self, start, on_event):
+            return None
+
+    session = make_session(ScriptedModel(reply("First.")))
+    assert str(session.ask("one")) == "First."
+    session._ports = type(session._ports)(
+        **{name: getattr(session._ports, name) for name in session._ports.__slots__}
+        | {"runner": GivesUp()}
+    )
+
+    with pytest.raises(BusyError):
+        session.ask("two")
+
+
+def test_an_error_of_ours_is_one_sentence():
+    """A setting that shows to be unusable in mid-turn ends it with its own words."""
+
+    class Misset(ScriptedModel):
+        async def load_facts(self):
+            raise ConfigError("The base URL is none.", name="base_url")
+
+    assert run(make_session(Misset()))[-1].error == "The base URL is none."
+
+
+def test_a_stopped_compaction_says_so_and_leaves_the_session_idle():
+    """Stop during `/compact` ends it with CompactionFailed; nothing is changed."""
+
+    class Hangs(ScriptedModel):
+        async def stream(self, request):
+            if len(self.requests) == 2:
+                session.cancel()
+                await asyncio.sleep(3600)
+            async for delta in super().stream(request):
+                yield delta
+
+    session = make_session(Hangs(reply(LONG), reply("Hi.")), tail_tokens=0)
+    run(session)
+    run(session)
+    before, events = len(session.transcript.entries), []
+
+    with pytest.raises(CompactionError, match="stopped"):
+        session.compact(on_event=events.append)
+
+    assert len(of(events, CompactionFailed)) == 1
+    assert len(session.transcript.entries) == before
+    assert (session.state, session.is_running) == ("idle", False)
+
+
+def test_five_minutes_count_the_tries_too():
+    """A provider that is slow to fail is not tried for hours: its own time counts."""
+    clock = FakeClock()
+
+    class Slow(ScriptedModel):
+        async def stream(self, request):
+            clock.time += 200
+            raise OverloadedError("busy")
+            yield TextPart("")
+
+    events = run(make_session(Slow(), clock=clock))
+
+    assert len(of(events, RetryScheduled)) == 2
+    assert events[-1].outcome == "failed"
+
+
+def test_a_stored_answer_is_found_by_the_words_as_they_were_typed():
+    """A prompt that was redacted is still known by the text in its cell."""
+    session = make_session(ScriptedModel(reply("Yes.")), redactor=Redactor(KEYS))
+    session.ask(f"use {KEY}", cell_id="c1")
+
+    assert session.find_answer("c1", f"use {KEY}") == "Yes."
+
+
+# Keys -------------------------------------------------------------------------------------------
+
+
+def test_no_key_in_what_denies_breaks_thinks_or_focuses(caplog):
+    """A planted key stays out of requests, entries, events and logs, whatever carries it."""
+
+    class Asks:
+        async def check(self, use, spec):
+            return Denied(f"Denied by the user: {KEY}")
+
+    class Thinks(ScriptedModel):
+        async def stream(self, request):
+            if len(self.requests) == 1:
+                for piece in (KEY[:9], KEY[9:]):
+                    yield ThinkingPart(piece)
+            async for delta in super().stream(request):
+                yield delta
+
+    def breaks():
+        raise RuntimeError(KEY)
+
+    model = Thinks(
+        reply(LONG, call("run_code", code="1")),
+        reply(thinking("hm"), "No.", Opaque({"type": "new", "text": KEY})),
+        reply("Summary."),
+        reply(call("breaks")),
+    )
+    tools = FakeTools(breaks=breaks)
+    session = make_session(
+        model, tools=tools, redactor=Redactor(KEYS), permissions=Asks(), tail_tokens=0
+    )
+    events = run(session, f"my key {KEY}")
+    session.compact(f"keep {KEY}", on_event=events.append)
+    session._engine.ports.permissions.check = make_session(model)._ports.permissions.check
+    with caplog.at_level(logging.ERROR):
+        events += run(session)
+
+    assert "".join(e.text for e in of(events, ThinkingDelta)).startswith("[redacted")
+    assert "redacted" in events[-1].error
+    for where in (events, session.store.entries, model.requests, caplog.text):
+        assert KEY not in str(where)
+    assert "Denied by the user: [redacted" in text_of(
+        session.transcript.results[next(iter(session.transcript.results))].content
+    )
