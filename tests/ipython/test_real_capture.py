@@ -12,6 +12,7 @@ import pytest
 from ..kernels import ROOT, RealKernel, running_kernel
 
 PROLOGUE = """
+import asyncio
 from pathlib import Path
 from tests.ipython.scratch import CellSink, ListSink, Scratch, kinds, plain_texts, stream_text
 ip = get_ipython()
@@ -164,7 +165,7 @@ def test_a_long_log_keeps_every_byte(kernel: RealKernel) -> None:
 def test_an_interrupt_ends_a_sleep(kernel: RealKernel) -> None:
     """Stop ends code that sleeps a minute, long before that; the kernel goes on (C27)."""
     request = kernel.submit("run(\"print('in')\\nimport time\\ntime.sleep(60)\", live=True)")
-    kernel.wait_for_text(request, "in")
+    kernel.wait_for_text(request, "in\n")
     kernel.interrupt()
 
     assert kernel.collect(request, timeout=30).ok
@@ -175,9 +176,10 @@ def test_an_interrupt_ends_a_sleep(kernel: RealKernel) -> None:
 def test_an_interrupt_ends_an_await(kernel: RealKernel) -> None:
     """Stop ends code that awaits; its `finally` runs."""
     request = kernel.submit(
-        "run(\"print('in')\\ntry: await asyncio.sleep(60)\\nfinally: print('out')\", live=True)"
+        "run(\"try:\\n  print('in')\\n  await asyncio.sleep(60)\\n"
+        "finally: print('out')\", live=True)"
     )
-    kernel.wait_for_text(request, "in")
+    kernel.wait_for_text(request, "in\n")
     kernel.interrupt()
 
     assert kernel.collect(request, timeout=30).ok
