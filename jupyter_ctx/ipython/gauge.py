@@ -153,5 +153,6 @@ class Gauge:
             self._forget(comm)
 
 
-def _context(state: str, context: Mapping[str, object] | None) -> dict[str, object]:
-    return {"version": PROTOCOL, "type": "context", "state": state, "context": context}
+def _context(phase: str, context: Mapping[str, object] | None) -> dict[str, object]:
+    # Never a key `state`: nbclient takes a comm message that has one for a widget's.
+    return {"version": PROTOCOL, "type": "context", "phase": phase, "context": context}

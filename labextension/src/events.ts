@@ -72,7 +72,7 @@ export interface IHello {
 /** The window's filling moved, or the phase did. `context` is null before the first turn. */
 export interface IContextChanged {
   readonly type: 'context';
-  readonly state: Phase;
+  readonly phase: Phase;
   readonly context: IContext | null;
 }
 
@@ -114,7 +114,7 @@ function parseBody(fields: Fields): WireMessage | IRefused {
     case 'context':
       return {
         type: 'context',
-        state: choice(fields, 'state', PHASES),
+        phase: choice(fields, 'phase', PHASES),
         context: fields['context'] === null ? null : parseContext(fields['context'])
       };
     default:

@@ -39,7 +39,7 @@ export function reduce(state: IPanelState, event: PanelEvent): IPanelState {
         ...state,
         link: 'connected',
         refusal: null,
-        phase: event.state,
+        phase: event.phase,
         context: event.context
       };
     case 'refused':

@@ -168,7 +168,7 @@ describe('the breakdown', () => {
   it('escapes what the kernel sent', () => {
     const { context } = contextMessage('context_measured');
     const hostile = context && { ...context, model: '<img src=x onerror=alert(1)>' };
-    const state = reduce(ABSENT, { type: 'context', state: 'idle', context: hostile });
+    const state = reduce(ABSENT, { type: 'context', phase: 'idle', context: hostile });
 
     expect(renderToStaticMarkup(<Breakdown state={state} takeFocus={false} />)).not.toContain(
       '<img'
