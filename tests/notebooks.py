@@ -1,0 +1,127 @@
+"""Run the notebooks as a headless user does, and say where their saved outputs have drifted.
+
+`python -m tests.notebooks` runs them and saves what came; `make docs` does it too.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import nbformat
+from nbclient import NotebookClient
+
+Notebook: TypeAlias = Any
+"""nbformat's NotebookNode: a dictionary with attributes, without annotations."""
+
+ROOT = Path(__file__).parents[1]
+
+NOTEBOOKS = tuple(sorted((ROOT / "notebooks").glob("*.ipynb")))
+
+CELL_S = 120
+"""How long one cell may take: far more than any here needs."""
+
+_DRIFTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}"), "SESSION"),
+    (re.compile(r"(<|&lt;)?\d+(\.\d+)? s\b"), "N s"),
+    (re.compile(r"[\d,]+ tokens, (?=\\?\$)"), "N tokens, "),
+    (re.compile(r"Compacted: [\d,]+ → [\d,]+ tokens"), "Compacted: N → N tokens"),
+    (re.compile(r"context \d+ %"), "context N %"),
+)
+"""What differs from run to run: ids, times; and tokens, for the prompt names folder and machine."""
+
+_NUMBER = re.compile(r"\d[\d,.]*")
+
+
+def execute(path: Path, folder: Path) -> Notebook:
+    """Return the notebook with the outputs of a run whose files all lie in `folder`.
+
+    No key is set and nothing asks. Raises CellExecutionError where a cell fails that is not to.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    metadata = copy.deepcopy(notebook.metadata)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_S,
+        kernel_name="python3",
+        coalesce_streams=True,
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute(env=_environment(folder))
+    notebook.metadata = metadata
+    return notebook
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return an environment without keys and settings of the person who runs this."""
+    secret = ("ANTHROPIC_", "JUPYTER_CTX_", "JPY_", "PYTEST_")
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(secret)}
+    own = {"HOME": "home", "IPYTHONDIR": "ipython", "JUPYTER_CTX_HOME": "ctx"}
+    paths = [str(ROOT), *filter(None, [mine.get("PYTHONPATH")])]
+    return {
+        **mine,
+        **{name: str(folder / child) for name, child in own.items()},
+        "JUPYTER_CTX_PERMISSIONS": "auto",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+
+
+def find_drift(saved: Notebook, fresh: Notebook) -> list[str]:
+    """Return, for each cell, the first output that differs in more than ids, times and tokens."""
+    found: list[str] = []
+    for was, now in zip(saved.cells, fresh.cells, strict=True):
+        pairs = itertools.zip_longest(_comparable(was), _comparable(now), fillvalue="nothing")
+        for before, after in pairs:
+            if before != after:
+                found.append(f"{was.id}:\n  saved {before!r:.2000}\n  fresh {after!r:.2000}")
+                break
+    return found
+
+
+def _comparable(cell: Notebook) -> Iterator[object]:
+    """Yield what must stay the same of each output of a cell."""
+    is_report = cell.source.startswith("%agent /")
+    for output in cell.get("outputs", ()):
+        match output.output_type:
+            case "stream":
+                yield output.name, _steady(output.text, is_report)
+            case "error":
+                yield output.ename, output.evalue
+            case _:
+                data = {mime: _steady(it, is_report) for mime, it in output.data.items()}
+                yield output.output_type, data
+
+
+def _steady(value: object, is_report: bool) -> object:
+    """Return `value` without what differs from run to run; of a report's figures, only the form."""
+    if isinstance(value, dict):
+        return {name: _steady(each, is_report) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_steady(each, is_report) for each in value]
+    if not isinstance(value, str):
+        return "N" if isinstance(value, int | float) and is_report else value
+    for pattern, instead in _DRIFTS:
+        value = pattern.sub(instead, value)
+    if is_report:
+        value = re.sub(r" {2,}", "  ", _NUMBER.sub("N", value))
+    return value
+
+
+def main() -> None:
+    for path in NOTEBOOKS:
+        with tempfile.TemporaryDirectory() as folder:
+            fresh = execute(path, Path(folder))
+        if find_drift(nbformat.read(path, as_version=4), fresh):
+            nbformat.write(fresh, path)
+            print(f"{path.relative_to(ROOT)}: written")
+
+
+if __name__ == "__main__":
+    main()
