@@ -282,7 +282,7 @@ def read_file(path: Path) -> dict[str, object]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # the store says what is wrong with the home
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.", name="settings.json") from error

@@ -14,7 +14,6 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from ..core.blocks import Json
 from ..core.events import (
     CompactionFailed,
     CompactionFinished,
@@ -60,7 +59,7 @@ class CellRenderer:
         self._clock = clock
         self._waiting: _Display | None = None
         self._text: _Text | None = None
-        self._tools: dict[str, tuple[_Display, Json]] = {}
+        self._tools: dict[str, tuple[_Display, ToolStarted]] = {}
         self._retry: tuple[_Display, RetryScheduled, float] | None = None
         self._sink: CellSink | None = None
 
@@ -172,13 +171,15 @@ class CellRenderer:
     def _start_tool(self, event: ToolStarted) -> None:
         display = self._take_waiting()
         display.show(*_quiet(words.tool_line(event.name, event.input)))
-        self._tools[event.tool_use_id] = display, event.input
+        self._tools[event.tool_use_id] = display, event
 
     def _end_tool(self, event: ToolFinished) -> None:
         self._close_sink()
-        known = self._tools.pop(event.tool_use_id, None)
-        display, input_ = known or (self._take_waiting(), {})
-        display.show(*_quiet(words.tool_line(event.name, input_, event)))
+        if event.tool_use_id in self._tools:
+            display, began = self._tools.pop(event.tool_use_id)
+            display.show(*_quiet(words.tool_line(began.name, began.input, event)))
+        else:  # denied, or no such tool: it never began
+            self.line(words.tool_line(event.name, {}, event))
 
     def _start_retry(self, event: RetryScheduled) -> None:
         display = self._retry[0] if self._retry is not None else self._take_waiting()
@@ -198,8 +199,8 @@ class CellRenderer:
 
     def _finish(self, event: TurnFinished) -> None:
         self._close_sink()
-        for display, input_ in self._tools.values():
-            display.show(*_quiet(f"{words.tool_line('', input_).strip('…')}: stopped"))
+        for display, began in self._tools.values():
+            display.show(*_quiet(words.stopped_line(began.name, began.input)))
         self._tools.clear()
         if event.outcome == "done" or words.tokens_of(event.usage):
             self.line(words.footer(event, self._context()))

@@ -77,37 +77,52 @@ def footer(event: TurnFinished, context: Mapping[str, object]) -> str:
 
 def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
     """Return one line about a call: what runs, or once it is `done`, how it went."""
-    what = _what(name, input_, running=done is None)
     if done is None:
-        return f"{what}…"
+        return f"{_what(name, input_, 0)}…"
     if done.denied:
-        return f"{what}: {one_line(done.text, 200)}"
+        return f"{_what(name, input_, 2)} · {one_line(done.text, 200)}"
     failed = "failed" if done.is_error else ""
-    return " · ".join(filter(None, [what, failed, duration(done.seconds)]))
+    return " · ".join(filter(None, [_what(name, input_, 1), failed, duration(done.seconds)]))
 
 
-def _what(name: str, input_: Json, *, running: bool) -> str:
+def stopped_line(name: str, input_: Json) -> str:
+    """Return one line about a call that was stopped."""
+    return f"{_what(name, input_, 1)} · stopped"
+
+
+_VERBS: Mapping[str, tuple[str, str, str]] = {
+    "run_code": ("Running code", "Ran code", "Code not run"),
+    "inspect": ("Inspecting", "Inspected", "Not inspected:"),
+    "list_cells": ("Listing the cells", "Listed the cells", "Cells not listed"),
+    "read_cell": ("Reading cell", "Read cell", "Not read: cell"),
+    "read_result": ("Reading stored text", "Read stored text", "Not read: stored text"),
+}
+
+
+def _what(name: str, input_: Json, state: int) -> str:
+    """Return what a call does (0), did (1) or was not let do (2)."""
+    verbs = _VERBS.get(name, ("Running", "Ran", "Not run:"))
+    return f"{verbs[state]}{_which(name, input_)}"
+
+
+def _which(name: str, input_: Json) -> str:
     match name:
         case "run_code":
             code = str(input_.get("code", "")).strip()
-            lines = code.count("\n") + 1
             first = next((line for line in code.splitlines() if _tells(line)), code)
-            verb = "Running code" if running else "Ran code"
-            return f"{verb}, {count(lines, 'line')}: {one_line(first, 60)}"
+            return f", {count(code.count(chr(10)) + 1, 'line')}: {one_line(first, 60)}"
         case "inspect":
             names = input_.get("names")
             shown = ", ".join(map(str, names)) if isinstance(names, list) else str(names)
-            return f"{'Inspecting' if running else 'Inspected'} {one_line(shown, 60)}"
+            return f" {one_line(shown, 60)}"
         case "list_cells":
-            return "Listing the cells" if running else "Listed the cells"
+            return ""
         case "read_cell":
-            verb = "Reading cell" if running else "Read cell"
-            return f"{verb} {one_line(str(input_.get('cell_id', '')), 40)}"
+            return f" {one_line(str(input_.get('cell_id', '')), 40)}"
         case "read_result":
-            verb = "Reading stored text" if running else "Read stored text"
-            return f"{verb} {one_line(str(input_.get('tool_use_id', '')), 40)}"
+            return f" {one_line(str(input_.get('tool_use_id', '')), 40)}"
         case _:
-            return f"{'Running' if running else 'Ran'} {one_line(name, 60)}"
+            return f" {one_line(name, 60)}"
 
 
 def _tells(line: str) -> bool:
