@@ -71,6 +71,11 @@ class _Drive:
     is_over: bool = False
     deadline: float | None = None
 
+    def begin(self, start: Start) -> None:
+        """Start the generator on the loop, in the context of this thread."""
+        context = contextvars.copy_context()
+        self.loop.call_soon_threadsafe(_begin, self, start, context=context)
+
     def cancel(self) -> None:
         """Cancel the task, once; from any thread."""
         if self.deadline is None:
@@ -159,7 +164,8 @@ class Bridge:
         it did not end in time; a generator that lets itself be cancelled ends in silence.
         """
         items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        with self._driving(start, items.put) as drive, _interrupts(drive):
+        with self._driving(items.put) as drive, _interrupts(drive):
+            drive.begin(start)
             failure: BaseException | None = None
             ticker = _Ticker(getattr(on_event, "tick", None))
             while True:
@@ -215,8 +221,9 @@ class Bridge:
             if not here.is_closed():
                 here.call_soon_threadsafe(items.put_nowait, item)
 
-        with self._driving(start, put) as drive:
+        with self._driving(put) as drive:
             try:
+                drive.begin(start)
                 while True:
                     match await _next(items):
                         case _End(error=error):
@@ -288,14 +295,12 @@ class Bridge:
     # Behind both ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _driving(self, start: Start, put: Callable[[_Item], None]) -> Iterator[_Drive]:
+    def _driving(self, put: Callable[[_Item], None]) -> Iterator[_Drive]:
         on_main = threading.current_thread() is threading.main_thread()
         drive = _Drive(put, self._start_loop(), on_main)
         with self._lock:
             self._drives.append(drive)
         try:
-            context = contextvars.copy_context()
-            drive.loop.call_soon_threadsafe(_begin, drive, start, context=context)
             yield drive
         finally:
             with self._lock:

@@ -83,7 +83,8 @@ class TerminalRenderer:
                 self._show_live(words.THINKING)
             case ToolStarted():
                 self._inputs[event.tool_use_id] = event.input
-                self.line(words.tool_line(event.name, event.input))
+                self._end_all()
+                self._show_live(words.tool_line(event.name, event.input))
             case ToolFinished():
                 input_ = self._inputs.pop(event.tool_use_id, {})
                 self.line(words.tool_line(event.name, input_, event))

@@ -78,7 +78,7 @@ def footer(event: TurnFinished, context: Mapping[str, object]) -> str:
 def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
     """Return one line about a call: what runs, or once it is `done`, how it went."""
     if done is None:
-        return f"{_what(name, input_, 0)}…"
+        return f"{_what(name, input_, 0).rstrip('…')}…"
     if done.denied:
         return f"{_what(name, input_, 2)} · {one_line(done.text, 200)}"
     failed = "failed" if done.is_error else ""

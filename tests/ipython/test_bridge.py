@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from jupyter_ctx.core.events import TextDelta
+from jupyter_ctx.core.events import CtxEvent, TextDelta
 from jupyter_ctx.errors import BusyError, PromptError
 from jupyter_ctx.ipython import bridge as bridge_module
-from jupyter_ctx.ipython.bridge import Bridge
+from jupyter_ctx.ipython.bridge import Bridge, Start
 
 
 @pytest.fixture
@@ -28,9 +28,14 @@ def say(text: str) -> TextDelta:
     return TextDelta(1, 1, text)
 
 
-def texts(bridge: Bridge, start) -> list[str]:
+def text_of(event: CtxEvent) -> str:
+    assert isinstance(event, TextDelta)
+    return event.text
+
+
+def texts(bridge: Bridge, start: Start) -> list[str]:
     seen: list[str] = []
-    bridge.run(start, lambda event: seen.append(event.text))
+    bridge.run(start, lambda event: seen.append(text_of(event)))
     return seen
 
 

@@ -434,7 +434,8 @@ def look():
         sorted(ip.kernel.comm_manager.targets), sorted(ip.kernel.comm_manager.comms),
         sorted(ip.kernel.control_handlers), sorted(ip.kernel.shell_handlers),
         ip.display_pub, ip.displayhook, sys.stdout, sys.stderr, sys.displayhook,
-        sorted(n for n in ip.user_ns if n[:1] != '_'), sorted(t.name for t in threading.enumerate()),
+        sorted(n for n in ip.user_ns if n[:1] != '_'),
+        sorted(t.name for t in threading.enumerate()),
     ))
 """
 

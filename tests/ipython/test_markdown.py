@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
@@ -16,35 +17,33 @@ from jupyter_ctx.ipython.plaintext import one_line, plain, shown_exactly
 
 from .hostile import HOSTILE
 
-SAFE_TAGS = set(
-    [
-        "p",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "ul",
-        "ol",
-        "li",
-        "blockquote",
-        "pre",
-        "code",
-        "em",
-        "strong",
-        "s",
-        "a",
-        "br",
-        "hr",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
-)
+SAFE_TAGS = {
+    "p",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "blockquote",
+    "pre",
+    "code",
+    "em",
+    "strong",
+    "s",
+    "a",
+    "br",
+    "hr",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+}
 FRAGMENTS = [
     "`",
     "``",
@@ -124,12 +123,14 @@ def lab_html(markdown: str) -> str:
     return re.sub(r"@@(\d+)@@", lambda m: cut[int(m[1])] if int(m[1]) < len(cut) else "", rendered)
 
 
-def _cut_tex(blocks: list[str], restored) -> tuple[list[str], list[str]]:
+def _cut_tex(blocks: list[str], restored: Callable[[str], str]) -> tuple[list[str], list[str]]:
     cut: list[str] = []
-    start = last = end = None
+    start: int | None = None
+    last: int | None = None
+    end: str | None = None
     depth = 0
 
-    def close(upto: int) -> None:
+    def close(start: int, upto: int) -> None:
         found = "".join(blocks[start : upto + 1])
         for old, new in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
             found = found.replace(old, new)
@@ -145,11 +146,11 @@ def _cut_tex(blocks: list[str], restored) -> tuple[list[str], list[str]]:
             if block == end and depth:
                 last = i
             elif block == end:
-                close(i)
+                close(start, i)
                 start = last = end = None
             elif re.search(r"\n.*\n", block):
                 if last is not None:
-                    close(last)
+                    close(start, last)
                 start = last = end = None
                 depth = 0
             elif block == "{":
@@ -163,7 +164,7 @@ def _cut_tex(blocks: list[str], restored) -> tuple[list[str], list[str]]:
         elif block[1:6] == "begin":
             start, end, depth = i, "\\end" + block[6:], 0
     if start is not None and last is not None:
-        close(last)
+        close(start, last)
     return blocks, cut
 
 
@@ -201,9 +202,8 @@ def acting_parts(html: str) -> list[object]:
 
 
 def rendered(markdown: str) -> str:
-    return (
-        MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown)
-    )
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return str(parser.render(markdown))
 
 
 def test_judge_sees_what_acts():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_ctx.config import PermissionMode
 from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.core.ports import Allowed, Denied, ToolSpec
 from jupyter_ctx.ipython.permissions import (
@@ -45,7 +46,7 @@ class Here:
         return function()
 
 
-def deciding(person: Person, mode: str = "ask") -> AskPermissions:
+def deciding(person: Person, mode: PermissionMode = "ask") -> AskPermissions:
     return AskPermissions(Here(), lambda: mode, lambda: person)
 
 

@@ -41,11 +41,9 @@ def manager():
 
 def prompts_of(code: str) -> list[str]:
     """Return what each `run_line_magic('agent', …)` call of the code is given."""
-    return [
-        node.args[1].value
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Call) and len(node.args) == 2 and node.args[0].value == "agent"
-    ]
+    calls = (node.args for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call))
+    values = ([ast.literal_eval(arg) for arg in args] for args in calls if len(args) == 2)
+    return [str(value) for name, value in values if name == "agent"]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -97,8 +95,10 @@ def test_a_cell_magic_keeps_every_line(manager):
     body = "first?\n%agent no\n  indented \\\n'''\n\n!ls\n"
     code = manager.transform_cell("%%agent\n" + body)
 
-    call = ast.parse(code).body[0].value
-    assert [arg.value for arg in call.args] == ["agent", "", body]
+    (call,) = (
+        node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and node.args
+    )
+    assert [ast.literal_eval(arg) for arg in call.args] == ["agent", "", body]
 
 
 def test_a_long_prompt_arrives(manager):

@@ -1,0 +1,237 @@
+"""Laws of the slash commands: one table for help, completion and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from jupyter_ctx.config import PermissionMode
+from jupyter_ctx.core.events import CtxEvent
+from jupyter_ctx.errors import CompactionError, PromptError
+from jupyter_ctx.ipython.commands import (
+    COMMANDS,
+    CONTEXT_MIME,
+    SUMMARY_MIME,
+    Shown,
+    complete,
+    parse,
+)
+from jupyter_ctx.ipython.permissions import Asker, AskPermissions
+from jupyter_ctx.ipython.reports import PART_NAMES, Finding, context_report, doctor_report, table
+from jupyter_ctx.session import Session
+from jupyter_ctx.testing import ScriptedModel, make_session, reply
+
+from .test_markdown import acting_parts, lab_html
+
+
+class Here:
+    """Makes calls at once."""
+
+    async def call(self, function):
+        return function()
+
+
+def nobody() -> Asker:
+    raise AssertionError("Nobody is asked here.")
+
+
+class Host:
+    """A host over one session in memory; keeps what commands do to it."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.settings: dict[str, Any] = {"permissions": "ask"}
+        self.seen: list[CtxEvent] = []
+        self.permissions = AskPermissions(Here(), lambda: "ask", nobody)
+
+    @property
+    def permission_mode(self) -> PermissionMode:
+        mode: PermissionMode = self.settings["permissions"]
+        return mode
+
+    @property
+    def on_event(self) -> Callable[[CtxEvent], None]:
+        return self.seen.append
+
+    def put_setting(self, name: str, value: object) -> None:
+        self.settings[name] = value
+
+    def start_new(self) -> Session:
+        self.session = make_session(ScriptedModel())
+        return self.session
+
+    def resume(self, session_id: str | None) -> Session:
+        return self.session
+
+    def session_ids(self) -> Sequence[str]:
+        return ["20260102-1", "20260101-1"]
+
+    def known_models(self) -> Sequence[str]:
+        return ["claude-a", "demo"]
+
+    def find_faults(self) -> Sequence[Finding]:
+        return [Finding("ok", "fine"), Finding("fault", "No | disk", "Buy <one>.")]
+
+
+@pytest.fixture
+def host() -> Host:
+    made = Host(make_session(ScriptedModel(reply("Hello."))))
+    made.session.ask("hi")
+    return made
+
+
+def run(host: Host, text: str) -> Shown | None:
+    command, argument = parse(text)
+    return command.run(host, argument)
+
+
+def shown(host: Host, text: str) -> Shown:
+    result = run(host, text)
+    assert result is not None
+    return result
+
+
+def test_every_command_is_in_help_and_completion(host: Host) -> None:
+    """Help and completion are made from the table, so they name every command."""
+    text = shown(host, "/help").text
+
+    assert all(command.usage in text and command.help in text for command in COMMANDS.values())
+    assert complete(host, "/") == [f"/{name}" for name in COMMANDS]
+
+
+def test_examples_are_commands() -> None:
+    """Each example in the table parses to its own command."""
+    assert [parse(command.example)[0].name for command in COMMANDS.values()] == list(COMMANDS)
+
+
+def test_unknown_commands_list_near_ones() -> None:
+    """An unknown command names the nearest and where all are listed."""
+    with pytest.raises(PromptError, match=r"no command /contxt. Nearest: /context.*/help"):
+        parse("/contxt now")
+    with pytest.raises(PromptError, match=r"no command /zzz\. `%agent /help`"):
+        parse("/zzz")
+
+
+def test_names_are_not_case_sensitive() -> None:
+    """/Context is /context; the argument keeps its case."""
+    command, argument = parse("/Compact  keep the SQL ")
+
+    assert command.name == "compact"
+    assert argument == "keep the SQL"
+
+
+def test_arguments_complete(host: Host) -> None:
+    """An argument completes to what the command takes."""
+    assert complete(host, "/permissions p") == ["plan"]
+    assert complete(host, "/model cl") == ["claude-a"]
+    assert complete(host, "/resume 20260101") == ["20260101-1"]
+    assert complete(host, "/nothing x") == []
+
+
+def test_context_shows_parts_and_carries_json(host: Host) -> None:
+    """Every part is shown; the JSON is the session's own, its parts adding up."""
+    result = shown(host, "/context")
+    context: Any = result.json[CONTEXT_MIME]
+
+    assert context == host.session.context()
+    assert sum(context["parts"].values()) == context["used_tokens"]
+    assert all(name in result.text for name in PART_NAMES.values())
+
+
+def test_an_estimate_is_marked_and_only_an_estimate() -> None:
+    """`≈` stands before an estimate, nowhere else; an unknown window has no per cent."""
+    parts = {"system": 10, "conversation": 32}
+    base = {"model": "m", "used_tokens": 42, "parts": parts, "window_source": "api"}
+    measured = context_report({**base, "window_tokens": 420, "is_estimate": False})[1]
+    estimate = context_report({**base, "window_tokens": None, "is_estimate": True})[1]
+
+    assert "42 of 420 tokens, 10 %" in measured
+    assert "≈" not in measured
+    assert "≈42 tokens, window unknown" in estimate
+
+
+def test_cost_names_every_kind(host: Host) -> None:
+    """Tokens by kind; a price that is not known is said to be so."""
+    text = shown(host, "/cost").text
+
+    assert all(kind in text for kind in ("uncached", "read from cache", "written", "Output"))
+    assert "not known" in text
+
+
+def test_summary_before_any_compaction(host: Host) -> None:
+    """Without a compaction there is nothing to show, and that is said."""
+    with pytest.raises(PromptError, match="no compaction yet"):
+        run(host, "/summary")
+    with pytest.raises(PromptError, match="takes the number"):
+        run(host, "/summary last")
+
+
+def test_compact_then_summary() -> None:
+    """A compaction is shown by its events; /summary opens it and carries its JSON."""
+    long = "many words about it " * 400
+    answers = [reply(long) for _ in range(6)]
+    host = Host(make_session(ScriptedModel(*answers, reply("A <b>summary</b>.")), tail_tokens=0))
+    for n in range(6):
+        host.session.ask(f"question {n}: {long}")
+    assert run(host, "/compact the numbers") is None
+    assert type(host.seen[0]).__name__ == "CompactionStarted"
+    result = shown(host, "/summary")
+
+    found: Any = result.json[SUMMARY_MIME]
+    assert found["summary"] == "A <b>summary</b>."
+    assert "A &lt;b>summary&lt;/b>." in result.markdown
+    assert shown(host, "/summary 1").json == result.json
+    with pytest.raises(PromptError, match="no compaction 7; it has 1 to 1"):
+        run(host, "/summary 7")
+
+
+def test_a_compaction_that_brings_nothing_is_an_error(host: Host) -> None:
+    """Nothing to compact is one sentence, raised; it is not shown a second time."""
+    with pytest.raises(CompactionError):
+        run(host, "/compact")
+    assert "CompactionFailed" not in [type(event).__name__ for event in host.seen]
+
+
+def test_permissions_show_set_and_revoke(host: Host) -> None:
+    """The mode is shown and set; rules are listed and taken back; a bad mode lists the good."""
+    assert "Permissions: ask" in shown(host, "/permissions").text
+    assert "Permissions: plan" in shown(host, "/permissions PLAN").text
+    host.permissions._rules.append("run code")
+    assert "Allowed for this session: run code." in shown(host, "/permissions").text
+    assert "nothing" in shown(host, "/permissions revoke").text
+    with pytest.raises(PromptError, match="use one of ask, edits, auto, plan"):
+        run(host, "/permissions perhaps")
+
+
+def test_model_shows_and_switches(host: Host) -> None:
+    """The model is shown with window and price; a switch to itself costs nothing new."""
+    text = shown(host, "/model").text
+
+    assert "Window: 200,000 tokens" in text
+    assert "Price: not known" in text
+    assert "anew" not in shown(host, "/model scripted").text
+    assert host.settings["model"] == "scripted"
+
+
+def test_doctor_puts_faults_first() -> None:
+    """Faults come first, with what to do; values are escaped and the table keeps its columns."""
+    markdown, text = doctor_report(
+        [Finding("ok", "fine"), Finding("fault", "No | disk", "Buy <one>.")]
+    )
+
+    assert text.startswith("1 fault found.")
+    assert text.index("No | disk") < text.index("fine")
+    assert "No \\| disk" in markdown
+    assert "Buy &lt;one>." in markdown
+
+
+def test_no_command_shows_markup_that_acts(host: Host) -> None:
+    """Whatever stands in values, nothing of it acts in a notebook."""
+    hostile = "<img src=x onerror=y> | [a](javascript:x) ![b](http://c.d)"
+    markdown, _ = table(("A", hostile), [(hostile, "1")])
+
+    assert acting_parts(lab_html(markdown)) == []
+    for name in ("/help", "/context", "/cost", "/permissions", "/model", "/doctor", "/new"):
+        assert acting_parts(lab_html(shown(host, name).markdown)) == []
