@@ -72,9 +72,8 @@ def talk(
 
     kernel = tools.kernel if tools else FakeKernel()
     runner = LoopRunner()
-    adapter = make_model(model)
     ports = Ports(
-        model=adapter,
+        model=make_model(model),
         counter=COUNTER,
         tools=tools or FakeTools(kernel),
         store=store or MemoryStore(),
@@ -91,7 +90,7 @@ def talk(
     try:
         yield session
     finally:
-        runner.loop.run(adapter.aclose())
+        runner.loop.run(session.aclose())
         runner.loop.close()
 
 

