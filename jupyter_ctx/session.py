@@ -395,6 +395,8 @@ class Session:
                 yield event
             if not turn.is_recorded:
                 self._notices = [*notices, *self._notices]
+            if turn.last_words is not None:
+                self._notices.append(turn.last_words)
             self._save_metadata()
 
     async def run_compaction(self, focus: str = "") -> AsyncGenerator[CtxEvent, None]:
@@ -447,8 +449,7 @@ class Session:
 
     async def _load_facts(self) -> None:
         """Ask the provider about the model, once; go on without an answer unless the key is bad."""
-        while self._retired:  # their connections belong to the loop that drives turns
-            await self._retired.pop().aclose()
+        await self._close_retired()
         if self._facts_loaded:
             return
         engine = self._engine
@@ -460,6 +461,15 @@ class Session:
             return  # the call itself meets the same fault, with retries, and reports it
         engine.use_facts(facts, _options(self._settings, facts))
         self._facts_loaded = True
+
+    async def aclose(self) -> None:
+        """Close the connections of its models, on the loop that drives its turns."""
+        await self._close_retired()
+        await self._engine.ports.model.aclose()
+
+    async def _close_retired(self) -> None:
+        while self._retired:
+            await self._retired.pop().aclose()
 
     def _prices_of(self, model: str | None) -> Prices | None:
         return None if model is None else self._ports.known_facts(model).prices
@@ -501,7 +511,7 @@ class Session:
     def compact(
         self, focus: str = "", *, on_event: Callable[[CtxEvent], None] | None = None
     ) -> CompactionEntry:
-        """Compact now and return the compaction; blocks. Raises CompactionError if there is none."""
+        """Compact now and return the compaction; blocks. Raises CompactionError if none came."""
         last: list[CtxEvent] = []
 
         def see(event: CtxEvent) -> None:

@@ -6,6 +6,7 @@ counts. A store that fails costs a warning, never the turn: the transcript goes 
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -25,7 +26,7 @@ from .events import (
     TextFinished,
     ThinkingDelta,
 )
-from .offload import Room
+from .offload import LEAST_RESULT_TOKENS, Room
 from .ports import (
     BlockDone,
     CacheTtl,
@@ -46,7 +47,7 @@ from .ports import (
 )
 from .recovery import RetryLimits, next_wait
 from .redact import Redactor, Stream
-from .tokens import TokenMeter, Used
+from .tokens import SAFETY, TokenMeter, Used
 from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
@@ -372,6 +373,7 @@ class Engine:
             self.limits,
             self.used.cautious,
             self.meter,
+            instruction_tokens=math.ceil(SAFETY * self.meter.estimate_text(self.texts.summary)),
             images_left=max(0, self.facts.max_images - pictures.count),
             image_chars_left=max(0, MOST_IMAGE_CHARS - pictures.chars),
         )
@@ -382,8 +384,24 @@ class Engine:
         """Return the next request: the frozen prefix and the whole view."""
         options = self.options
         wanted = options.output_tokens_raised if output_raised else options.output_tokens
-        limit = output_limit(wanted, self.used, self.limits, self.facts)
-        return self.request_for(self.transcript.view, limit)
+        return self.request_for(self.transcript.view, self.output_limit(wanted))
+
+    @property
+    def can_raise_output(self) -> bool:
+        """Say whether the raised output limit would let an answer be longer here and now."""
+        options = self.options
+        return self.output_limit(options.output_tokens_raised) > self.output_limit(
+            options.output_tokens
+        )
+
+    def output_limit(self, wanted: int) -> int:
+        """Return how long the next answer may be.
+
+        However long it gets, the smallest result and a compaction still fit behind it: an answer
+        that is cut here goes on after that compaction.
+        """
+        keep = self.room().compaction_tokens + LEAST_RESULT_TOKENS
+        return output_limit(wanted, self.used, self.limits, self.facts, keep_tokens=keep)
 
     def request_for(self, messages: Sequence[Message], max_tokens: int) -> Request:
         """Return a request of `messages` on the frozen prefix, its breakpoints in their places."""

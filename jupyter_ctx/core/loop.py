@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import CtxError, ModelError, PromptTooLongError, StoreError, ToolError
 from .blocks import Block, Text, Thinking, ToolResult, ToolUse, text_of, user
-from .compactor import Attempt, run_compaction
+from .compactor import Attempt, is_worth_it, run_compaction
 from .engine import Engine, Reply
 from .events import (
     ContextChanged,
@@ -30,7 +30,15 @@ from .events import (
     TurnOutcome,
     TurnStarted,
 )
-from .offload import Decision, NewResult, cap_chars, finish, ingest, ingest_prompt
+from .offload import (
+    LEAST_RESULT_TOKENS,
+    Decision,
+    NewResult,
+    cap_chars,
+    finish,
+    ingest,
+    ingest_prompt,
+)
 from .ports import Denied, SpooledText, ToolOutput, ToolSpec
 from .recovery import (
     Compact,
@@ -48,6 +56,7 @@ from .recovery import (
 )
 from .repair import INTERRUPTED_TEXT, orphan_results
 from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry, Trigger
+from .window import LEAST_OUTPUT
 
 STOPPED_TEXT = "[Stopped by the user]"
 CONTINUE_TEXT = (
@@ -85,7 +94,10 @@ class _TurnOver(Exception):
 
 @dataclass(slots=True)
 class Turn:
-    """The turn under way. `prepare` asks about the model; it may raise a ModelError."""
+    """The turn under way. `prepare` asks about the model; it may raise a ModelError.
+
+    `last_words` is what the next prompt should tell of it, None if the log tells it.
+    """
 
     engine: Engine
     prompt: Prompt
@@ -99,6 +111,8 @@ class Turn:
     shown_since_gauge: int = 0
     is_recorded: bool = False
     is_left_out: bool = False
+    is_too_long: bool = False
+    last_words: str | None = None
 
     async def run(self) -> AsyncGenerator[CtxEvent, None]:
         """Run the turn to its end.
@@ -186,7 +200,7 @@ class Turn:
         """Take steps until one of them ends the turn (raises _TurnOver)."""
         engine = self.engine
         while True:
-            if engine.should_compact():
+            if engine.should_compact() and is_worth_it(engine):
                 async for event in self._compact("proactive"):
                     yield event
             most = engine.limits.steps_per_turn
@@ -227,17 +241,22 @@ class Turn:
     def _check_it_fits(self) -> None:
         """Raise PromptTooLongError if the request, or a compaction after it, cannot fit the window.
 
-        Such a request is not even sent.
+        Such a request is not even sent; the error has no figures, for nobody measured any.
         """
         engine = self.engine
-        if engine.room().law_tokens == 0:
+        left = engine.room().law_tokens
+        if left is not None and left < LEAST_OUTPUT + LEAST_RESULT_TOKENS:
             raise PromptTooLongError(
-                f"Prompt too long: {engine.used.total:,} of {engine.window:,} tokens, and a "
-                f"compaction needs room too. Largest parts: {engine.largest_parts()}. "
-                "Run `/compact`, or start over with `/new`.",
-                actual_tokens=engine.used.total,
-                limit_tokens=engine.window,
+                f"Prompt too long: {engine.used.total:,} of {engine.window:,} tokens, and answer "
+                "and compaction need room too; run `/compact`, or start over with `/new`."
             )
+
+    def _describe(self, error: ModelError) -> str:
+        """Return an error in words; of a prompt that is too long, with what makes it long."""
+        if not isinstance(error, PromptTooLongError):
+            return str(error)
+        self.is_too_long = True
+        return f"{error} Largest parts, in tokens: {self.engine.largest_parts()}."
 
     def _gauge_moved(self, event: TextDelta) -> bool:
         self.engine.streaming_chars += len(event.text)
@@ -250,13 +269,10 @@ class Turn:
     async def _act(self, reply: Reply, outcome: Replied | Failed) -> AsyncGenerator[CtxEvent, None]:
         """Perform the next action, as `recovery.next_action` names it."""
         engine = self.engine
-        can_compact = engine.can_compact_reactively and not self.state.compacted
-        raised = engine.options.output_tokens_raised
-        model_most = engine.facts.max_output_tokens or raised
         self.state = replace(
             self.state,
-            can_compact=can_compact,
-            can_raise_output=min(raised, model_most) > engine.options.output_tokens,
+            can_compact=engine.can_compact_reactively,
+            can_raise_output=engine.can_raise_output,
         )
         action = next_action(self.state, outcome)
         match action:
@@ -295,7 +311,7 @@ class Turn:
             case Refuse():
                 self._refuse(reply)
             case Fail(error=error):
-                raise _TurnOver("failed", "error", str(error)) from error
+                raise _TurnOver("failed", "error", self._describe(error)) from error
 
     async def _recover(
         self, reply: Reply, outcome: Replied | Failed, keep_partial: bool
@@ -314,7 +330,7 @@ class Turn:
             yield event
         yield ContextChanged(self.number)
         if not attempt.succeeded and isinstance(outcome, Failed):
-            raise _TurnOver("failed", "error", str(outcome.error))
+            raise _TurnOver("failed", "error", self._describe(outcome.error))
 
     async def _compact(self, trigger: Trigger) -> AsyncGenerator[CtxEvent, None]:
         attempt = Attempt(self.number, trigger)
@@ -524,6 +540,8 @@ class Turn:
         count = engine.transcript.messages_since_prompt(self.number)
         if outcome == "failed" and count == 1:
             self._exclude_turn(error or "The turn failed before it was answered.")
+            if self.is_too_long:
+                self.last_words = f"[The user's prompt before this one was not sent. {error}]"
             return
         if self.is_left_out:
             return

@@ -42,8 +42,6 @@ __all__ = [
 # What the smallest form of one result takes at most (handle, four characters, a line for images,
 # frames), with the largest factor and dense text; half of it is usual.
 LEAST_RESULT_TOKENS = 230
-# The instruction of a compaction request, as `prompts/summary.md` has it, with a focus.
-INSTRUCTION_TOKENS = 800
 # "Shorter by half", and the share of a text its preview may be.
 SHORTER, PREVIEW_SHARE = 0.5, 0.4
 SHORT_HEADER_CHARS = 160
@@ -92,11 +90,14 @@ class Room:
         used_tokens: int,
         meter: Estimates,
         *,
-        instruction_tokens: int = INSTRUCTION_TOKENS,
+        instruction_tokens: int,
         images_left: int | None = None,
         image_chars_left: int = 24_000_000,
     ) -> Room:
-        """Return the room that a model and its limits leave."""
+        """Return the room that a model and its limits leave.
+
+        `instruction_tokens` is what the words that ask for a summary take.
+        """
         window = window_of(limits, facts)
         return cls(
             window_tokens=window,

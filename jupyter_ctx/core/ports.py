@@ -282,7 +282,8 @@ class Cell:
 class Execution:
     """What running code brought.
 
-    `outputs` are nbformat outputs in order, streams merged, display updates applied. `spooled` holds the text when it was too long for memory; `outputs` then carry its head only.
+    `outputs` are nbformat outputs in order, streams merged, display updates applied. `spooled`
+    holds the text when it was too long for memory; `outputs` then carry its head only.
     """
 
     outputs: tuple[Json, ...] = ()

@@ -143,8 +143,8 @@ def next_wait(
     """Return the seconds to wait before trying again, None to give up.
 
     `failed` counts the failed tries so far, this one included; `spent_s` is the time since the
-    first failure, tries included; `jitter` in 0…1 spreads the wait over its upper half. A `retry-after` is a floor, and
-    one that does not fit in the time that is left ends it.
+    first failure, tries included; `jitter` in 0…1 spreads the wait over its upper half. A
+    `retry-after` is a floor, and one that does not fit in the time that is left ends it.
     """
     if not error.retryable:
         return None

@@ -5,7 +5,14 @@ import itertools
 
 import pytest
 
-from jupyter_ctx.core.blocks import Text, message_to_wire, text_of, tool_results, tool_uses
+from jupyter_ctx.core.blocks import (
+    Text,
+    block_to_wire,
+    message_to_wire,
+    text_of,
+    tool_results,
+    tool_uses,
+)
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.events import (
     CompactionFinished,
@@ -28,6 +35,7 @@ from jupyter_ctx.core.transcript import build_view
 from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import (
     BusyError,
+    CompactionError,
     OverloadedError,
     PromptError,
     PromptTooLongError,
@@ -542,6 +550,95 @@ def test_too_long_twice_is_told():
 
     assert events[-1].outcome == "failed"
     assert "too long" in events[-1].error
+
+
+def test_a_summary_asked_for_again_may_not_get_longer():
+    """Each retry of a compaction request has the output limit of the first."""
+    too_long = PromptTooLongError("prompt is too long")
+    answers = [reply("A" * 4_000) for _ in range(6)]
+    model = ScriptedModel(*answers, too_long, too_long, reply("Summary."))
+    session = make_session(model, tail_tokens=0)
+    for _ in answers:
+        run(session)
+
+    session.compact()
+
+    assert [request.max_tokens for request in model.requests[-3:]] == [11_000] * 3
+
+
+def test_what_could_not_be_tried_is_no_failure():
+    """A window that is full before anything can be dropped does not open the breaker."""
+    model = ScriptedModel(*chatty(4, 10), reply("Done."), facts=small(1_500))
+    session = make_session(model)
+    run(session)
+
+    assert session.state == "idle"
+    assert session.transcript.failures_in_a_row == 0
+    with pytest.raises(CompactionError):
+        make_session(ScriptedModel()).compact()
+
+
+def test_a_prompt_that_is_too_long_is_told_with_its_parts_and_to_the_next_turn():
+    """The user gets figures and the largest parts; the next prompt's model hears of it."""
+    too_long = PromptTooLongError("too long: 9 > 8", actual_tokens=210_000, limit_tokens=200_000)
+    model = ScriptedModel(too_long, reply("Hi."))
+    session = make_session(model, compaction="manual")
+    events = run(session, "one")
+    run(session, "two")
+
+    assert "too long: 9 > 8 Largest parts, in tokens: system" in events[-1].error
+    assert "prompt before this one was not sent" in str(wire(model.requests[-1].messages))
+
+
+def test_a_guess_of_ours_is_never_shown_as_measured():
+    """A request that was not even sent teaches nothing: the figures stay estimates."""
+    model = ScriptedModel(
+        reply(call("run_code", code="print('x' * 300)"), usage=Usage(900, 0, 0, 50)),
+        facts=small(1_900),
+    )
+    session = make_session(model)
+
+    assert "Prompt too long" in run(session)[-1].error
+    assert session.context()["measured_tokens"] == 950
+
+
+def test_the_limit_is_not_raised_where_the_window_is_the_limit():
+    """An answer that the window cut short is not asked for again, but continued."""
+    half = reply("A" * 600, stop_reason="max_tokens")
+    facts = ModelFacts("scripted", 16_000, "api", 64_000, factor_prior=1.0)
+    model = ScriptedModel(reply("B" * 36_000), half, reply("Rest."), facts=facts)
+    session = make_session(model)
+    run(session)
+    events = run(session)
+
+    assert events[-1].outcome == "done"
+    assert of(events, StepDiscarded) == []
+
+
+@pytest.mark.parametrize("window", [8_000, 16_000, 64_000])
+def test_the_law_holds_after_answers_as_long_as_they_may_be(window):
+    """After every ingest, what is used, the compaction request and the summary fit the window."""
+    model = ScriptedModel(facts=small(window))
+    room = []
+
+    def answer(request):
+        room.append(session._engine.room().law_tokens)
+        if is_instruction(request.messages[-1]):
+            return reply("Short.")
+        if len(model.requests) > 40:
+            return reply("Done.")
+        use = call("run_code", code="print('x' * 9_000)")
+        most = request.max_tokens * 4 - len(str(block_to_wire(use))) - 120
+        return reply("A" * most, use)
+
+    model.answers = [answer] * 60
+    session = make_session(model, output_tokens=64_000)
+    ingests = []
+    session.ask("go", on_event=lambda e: ingests.append(e) if isinstance(e, ToolFinished) else None)
+
+    assert len(ingests) > 10
+    assert min(room) > 0
+    assert min(request.max_tokens for request in model.requests) >= 500
 
 
 def test_usage_and_cost_of_a_turn():

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Image, Text, ToolResult
 from jupyter_ctx.core.offload import (
-    INSTRUCTION_TOKENS,
     LEAST_RESULT_TOKENS,
     Decision,
     NewResult,
@@ -32,13 +31,15 @@ from .strategies import ByteCounter, facts, prompt, reply_entry, results_entry
 SPEC = ToolSpec("run_code", "", {"type": "object"}, reads_only=False)
 READER = dataclasses.replace(SPEC, name="read_result", reads_only=True, offloads=False)
 
+INSTRUCTION_TOKENS = 800
+
 
 def room(
     window: int | None = 200_000, used: int = 5_000, *, factor: float = 1.0, **limits: object
 ) -> Room:
     meter = TokenMeter(ByteCounter(), factor)
     known = Limits(**limits)  # type: ignore[arg-type]  # fields of Limits
-    return Room.of(facts(window), known, used, meter)
+    return Room.of(facts(window), known, used, meter, instruction_tokens=INSTRUCTION_TOKENS)
 
 
 def new(
@@ -363,7 +364,8 @@ def after_ingest(window: int, used: int, factor: float, given: Sequence[NewResul
     for entry in (prompt(), reply_entry(usage=Usage(used - 10, 0, 0, 10))):
         transcript.append(entry)
         meter.observe(entry, transcript)
-    where = Room.of(facts(window), Limits(), meter.used(transcript).cautious, meter)
+    used = meter.used(transcript).cautious
+    where = Room.of(facts(window), Limits(), used, meter, instruction_tokens=INSTRUCTION_TOKENS)
     done = [finish(decision, path_of(decision)) for decision in ingest(given, {}, where)]
     transcript.append(results_entry(*done))
     return meter.used(transcript).cautious

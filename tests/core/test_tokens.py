@@ -346,7 +346,8 @@ def test_pictures_are_those_of_the_view(entries: list[Entry]) -> None:
     session = Session()
 
     for entry in entries:
-        session.add(entry)
+        session.add(entry, prompt())
+        session.add(results_entry(Image("image/png", "aGk=", 40, 40)))
         images = [i for message in session.transcript.view for i in images_of(message)]
         counted = session.meter.pictures(session.transcript)
         assert (counted.count, counted.chars) == (len(images), sum(len(i.data) for i in images))
