@@ -322,6 +322,8 @@ def _tour(done: Sequence[Done]) -> Steps:
             Step("run_code", {"code": LIST_NAMES}),
         ]
     found = re.findall(r"^(\w+) (\w+)$", done[1].text, re.M) if len(done) > 1 else []
+    if not found and len(done) > 1 and "read_result(" in done[1].text:
+        return ["The window is nearly full: the list of names went to the store. Ask again."]
     if not found:
         return ["The kernel holds no variables yet. Run a cell that makes some, then ask again."]
     names = [name for name, _ in sorted(found, key=_interest)][:3]
@@ -330,9 +332,13 @@ def _tour(done: Sequence[Done]) -> Steps:
     kinds = ", ".join(f"`{name}` ({kind})" for name, kind in found[:8])
     more = f" and {len(found) - 8} more" if len(found) > 8 else ""
     return [
-        f"The kernel holds {len(found)} variables: {kinds}{more}.\n\n"
+        f"The kernel holds {_variables(len(found))}: {kinds}{more}.\n\n"
         f"The most telling ones:\n\n```text\n{_head(done[2].text, 14)}\n```"
     ]
+
+
+def _variables(count: int) -> str:
+    return "1 variable" if count == 1 else f"{count:,} variables"
 
 
 def _interest(found: tuple[str, str]) -> int:

@@ -3,10 +3,11 @@
 import pytest
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.core.events import CompactionFinished, ResultOffloaded, ToolStarted
 from jupyter_ctx.core.ports import Cell
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.models.demo import DemoModel, demo_facts
+from jupyter_ctx.models.demo import DemoModel, Done, demo_facts, script
 from jupyter_ctx.session import Place, Ports, Session
 from jupyter_ctx.testing import (
     AllowAll,
@@ -148,3 +149,14 @@ def test_its_usage_has_cache_reads(kernel):
     assert usage.cache_read > usage.cache_write / 2
     assert session.context()["cost_usd"] == 0.0
     assert session.context()["is_estimate"] is False
+
+
+def test_a_list_that_went_to_the_store_is_not_called_empty():
+    """Where the names were offloaded for want of room, it says so instead of "no variables"."""
+    use = ToolUse("demo_2", "run_code", {})
+    seen = Done(use, '[77 characters: read_result(tool_use_id="demo_2")]\ndays', failed=False)
+
+    (answer,) = script("What is here?", [Done(use, "no cells", failed=False), seen])
+
+    assert "went to the store" in answer
+    assert "no variables" not in answer
