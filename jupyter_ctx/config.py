@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,7 +63,6 @@ class Settings:
         "A cell with the same `%agent` text run again: `ask` the model anew, or `replay` the "
         "stored answer.",
     )
-    show_gauge: bool = _setting(True, "Show the gauge in JupyterLab's status bar.")
 
     # The window
     window_tokens: int = _setting(
@@ -79,7 +77,10 @@ class Settings:
         0, "Kept free for the answer.", unit="tokens", zero="by the preset"
     )
     summary_tokens: int = _setting(
-        3_000, "The longest summary; at most 5 % of the window.", unit="tokens"
+        3_000,
+        "The longest summary; at most 5 % of the window.",
+        unit="tokens",
+        zero="next to nothing is asked for",
     )
     tail_tokens: int = _setting(
         12_000,
@@ -119,13 +120,15 @@ class Settings:
     least_gain: float = _setting(
         0.10,
         "A compaction that frees less than this share of the used tokens is not repeated.",
-        unit="share",
+        zero="it is always repeated",
     )
     breaker_failures: int = _setting(
-        3, "So many failed compactions in a row pause compaction until `/compact`."
+        3, "So many failed compactions in a row pause compaction until `/compact`.", zero="never"
     )
     compaction_retries: int = _setting(
-        3, "How often a compaction request that is itself too long is cut and sent again."
+        3,
+        "How often a compaction request that is itself too long is cut and sent again.",
+        zero="never",
     )
 
     # Large outputs
@@ -133,57 +136,99 @@ class Settings:
         {}, "Longest result kept whole, by tool name.", unit="characters"
     )
     max_chars: int = _setting(
-        50_000, "Longest result kept whole, for every tool.", unit="characters"
+        50_000,
+        "Longest result kept whole, for every tool.",
+        unit="characters",
+        zero="every result that its preview shortens by half is stored",
     )
     chars_per_window_token: float = _setting(
-        0.25, "Longest result kept whole, for each token of the window.", unit="characters"
+        0.25,
+        "Longest result kept whole, for each token of the window.",
+        unit="characters",
+        zero="every result that its preview shortens by half is stored",
     )
-    preview_chars: int = _setting(2_000, "Preview of an offloaded result.", unit="characters")
-    small_preview_chars: int = _setting(300, "Preview where room is short.", unit="characters")
+    preview_chars: int = _setting(
+        2_000, "Preview of an offloaded result.", unit="characters", zero="only where the rest is"
+    )
+    small_preview_chars: int = _setting(
+        300, "Preview where room is short.", unit="characters", zero="only where the rest is"
+    )
     message_chars: int = _setting(
-        200_000, "All new results of one message together.", unit="characters"
+        200_000,
+        "All new results of one message together.",
+        unit="characters",
+        zero="every result that its preview shortens by half is stored",
     )
     live_output_head: int = _setting(
-        256 * 1024, "Output of the agent's code shown live: the first part.", unit="bytes"
+        256 * 1024,
+        "Output of the agent's code shown live: the first part.",
+        unit="bytes",
+        zero="only the last part",
     )
     live_output_tail: int = _setting(
-        16 * 1024, "… and the last part, shown at its end.", unit="bytes"
+        16 * 1024,
+        "… and the last part, shown at its end.",
+        unit="bytes",
+        zero="only the first part",
     )
     spool_bytes: int = _setting(
-        8 * 1024 * 1024, "A longer output goes to disk while it is made.", unit="bytes"
+        8 * 1024 * 1024,
+        "A longer output goes to disk while it is made.",
+        unit="bytes",
+        zero="every output does",
     )
 
     # The model's answer
     thinking: Literal["auto", "adaptive", "off"] = _setting(
-        "auto", "Thinking: `auto` is adaptive where the model can."
+        "auto", "Thinking: `auto` (adaptive where the model can), `adaptive` or `off`."
     )
     effort: Literal["", "low", "medium", "high", "xhigh", "max"] = _setting(
         "", "The model's effort. Empty: its own default."
     )
-    output_tokens: int = _setting(8_000, "Longest answer of a step.", unit="tokens")
+    output_tokens: int = _setting(
+        8_000, "Longest answer of a step.", unit="tokens", zero="the least, 256"
+    )
     output_tokens_thinking: int = _setting(
-        32_000, "Longest answer of a step with adaptive thinking.", unit="tokens"
+        32_000,
+        "Longest answer of a step with adaptive thinking.",
+        unit="tokens",
+        zero="the least, 256",
     )
     output_tokens_raised: int = _setting(
-        64_000, "Longest answer after an answer was cut once.", unit="tokens"
+        64_000,
+        "Longest answer after an answer was cut once.",
+        unit="tokens",
+        zero="it is not raised",
     )
     continuations: int = _setting(
         3, "How often an answer that is still cut is continued.", zero="never"
     )
-    pauses: int = _setting(5, "How often a paused answer (`pause_turn`) is taken up again.")
-    steps_per_turn: int = _setting(0, "The most steps of one turn.", unit="steps", zero="no limit")
+    pauses: int = _setting(
+        5, "How often a paused answer (`pause_turn`) is taken up again.", zero="never"
+    )
+    steps_per_turn: int = _setting(0, "The most steps of one turn.", zero="no limit")
 
     # The provider
     prompt_cache: bool = _setting(True, "Use the prompt cache.")
     cache_ttl: Literal["5m", "1h"] = _setting("5m", "How long the prompt cache keeps a prefix.")
-    retries: int = _setting(8, "How often a busy provider is tried.")
-    retry_first_s: float = _setting(0.5, "The first wait; it doubles.", unit="seconds")
-    retry_most_s: float = _setting(30.0, "The longest single wait.", unit="seconds")
-    retry_all_s: float = _setting(300.0, "All waits of one call together.", unit="seconds")
-    connect_retries: int = _setting(3, "How often a refused connection is tried.")
-    connect_all_s: float = _setting(3.0, "… and for how long in all.", unit="seconds")
+    retries: int = _setting(8, "How often a busy provider is tried.", zero="once, as 1")
+    retry_first_s: float = _setting(
+        0.5, "The first wait; it doubles.", unit="seconds", zero="no wait but the provider's own"
+    )
+    retry_most_s: float = _setting(
+        30.0, "The longest single wait.", unit="seconds", zero="no wait but the provider's own"
+    )
+    retry_all_s: float = _setting(
+        300.0, "All waits of one call together.", unit="seconds", zero="no second try"
+    )
+    connect_retries: int = _setting(
+        3, "How often a refused connection is tried.", zero="once, as 1"
+    )
+    connect_all_s: float = _setting(
+        3.0, "… and for how long in all.", unit="seconds", zero="no second try"
+    )
     timeout_s: float = _setting(
-        600.0, "Longest silence of the provider in a stream.", unit="seconds"
+        600.0, "Longest silence of the provider in a stream.", unit="seconds", zero="no limit"
     )
     prices: dict[str, dict[str, float]] = _setting(
         {},
@@ -300,7 +345,8 @@ def load_settings(
 ) -> Settings:
     """Return the settings in force: `explicit`, environment, settings.json, defaults.
 
-    The first that has a value counts. Raises ConfigError that names the setting, and near names for an unknown one.
+    The first that has a value counts. Raises ConfigError that names the setting, and near names for
+    an unknown one.
     """
     environ = os.environ if environ is None else environ
     layered = {**read_env(environ), **(explicit or {})}
@@ -330,16 +376,20 @@ def settings_table() -> str:
             if spec.default_factory is not dataclasses.MISSING
             else spec.default
         )
-        meta: types.MappingProxyType[Any, Any] = spec.metadata
-        choices = (
-            " One of "
-            + ", ".join(f"`{c or 'empty'}`" for c in typing.get_args(hints[spec.name]))
-            + "."
-            if typing.get_origin(hints[spec.name]) is Literal
-            else ""
-        )
-        unit = f" In {meta['unit']}." if meta["unit"] else ""
-        zero = f" 0: {meta['zero']}." if meta["zero"] else ""
-        shown = json.dumps(default)
-        rows.append(f"| `{spec.name}` | `{shown}` | {meta['doc']}{choices}{unit}{zero} |")
+        meaning = _meaning(spec.metadata, hints[spec.name])
+        rows.append(f"| `{spec.name}` | `{json.dumps(default)}` | {meaning} |")
     return "\n".join(rows) + "\n"
+
+
+def _meaning(meta: Mapping[Any, Any], kind: object) -> str:
+    """Return what a setting does, the choices that its text does not name, unit and zero."""
+    doc = str(meta["doc"])
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+    unnamed = [f"`{one}`" for one in choices if one and f"`{one}`" not in doc]
+    parts = [
+        doc,
+        f"One of {', '.join(unnamed)}." if unnamed else "",
+        f"In {meta['unit']}." if meta["unit"] else "",
+        f"0: {meta['zero']}." if meta["zero"] else "",
+    ]
+    return " ".join(filter(None, parts))
