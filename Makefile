@@ -42,7 +42,7 @@ docs: .make/test
 	$(BIN)/python -m tests.docs
 
 bench: .make/test
-	$(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -n 0 -s
+	$(BIN)/python -m tests.bench
 
 # Leaves the virtual environment: remove .venv by hand to start from nothing.
 clean:
