@@ -1,0 +1,86 @@
+"""Resuming a session of 10,000 messages and 50 MB, next to parsing the same file's JSON."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+from jupyter_ctx.core.ports import Delta, ModelFacts, Request
+from jupyter_ctx.core.transcript import Entry
+from jupyter_ctx.models.anthropic_wire import MessageWires, build_params
+from jupyter_ctx.store.sessions import SessionStore
+from jupyter_ctx.testing import ScriptedModel, make_session, reply
+
+from .logs import build_log
+from .table import Row, seconds, times
+
+MESSAGES = 10_000
+TEXT_CHARS = 5_000
+ID = "bench"
+FACTS = ModelFacts("scripted", 100_000_000, "api", 64_000, factor_prior=1.0)
+
+
+class SendingModel(ScriptedModel):
+    """Keeps the bytes of the request, and when it had them."""
+
+    sent = b""
+    at = 0.0
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Build the request's body, then answer."""
+        params = build_params(request, MessageWires())
+        self.at = time.perf_counter()
+        self.sent = json.dumps(params, ensure_ascii=False).encode()
+        async for delta in super().stream(request):
+            yield delta
+
+
+def first_request(entries: Iterable[Entry]) -> SendingModel:
+    """Run one turn of a session of these entries; return the model that was asked."""
+    model = SendingModel(reply("Ok."), facts=FACTS)
+    session = make_session(model, entries=entries)
+    assert session.ask("Go on.").outcome == "done"
+    return model
+
+
+def measure() -> list[Row]:
+    """Write a session, then resume it; the request of the session as written is its twin's."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = SessionStore(Path(folder))
+        written = store.create(ID)
+        for entry in list(build_log(MESSAGES, TEXT_CHARS, "scripted", ID))[1:]:
+            written.append(entry)
+        written.close()
+        path = Path(folder) / "sessions" / ID / "transcript.jsonl"
+        size = path.stat().st_size
+        plain = seconds(lambda: [json.loads(line) for line in path.read_bytes().splitlines()])
+
+        begin = time.perf_counter()
+        loaded = store.load(ID)
+        at_hand = time.perf_counter() - begin
+        model = first_request(loaded.entries)
+        until_sent = model.at - begin
+        loaded.close()
+        twin = first_request(written.entries)
+    what = f"{MESSAGES:,} messages, {size / 1e6:.0f} MB"
+    equal = "equal" if model.sent == twin.sent else "DIFFER"
+    return [
+        Row(
+            f"load a session of {what}, next to parsing its JSON",
+            f"{at_hand:.2f} s",
+            f"{plain:.2f} s",
+            times(at_hand / plain),
+            "< 1 s",
+        ),
+        Row(
+            "the same until its first request is built",
+            f"{until_sent:.2f} s",
+            f"{plain:.2f} s",
+            times(until_sent / plain),
+            "< 1 s",
+        ),
+        Row("that request, next to the unkilled twin's", f"{len(model.sent):,} bytes", equal, ""),
+    ]
