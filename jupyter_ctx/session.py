@@ -187,11 +187,10 @@ class Session:
         self._facts_loaded = False
         self._retired: list[Model] = []
         self.last_turn: TurnResult | None = None
-        transcript = Transcript(entries)
         texts = Texts(load_prompt("summary"), load_prompt("resume"))
         facts = ports.known_facts(ports.model.name)
         self._engine = Engine(
-            transcript,
+            entries,
             facts,
             Limits.of(settings),
             _options(settings, facts),

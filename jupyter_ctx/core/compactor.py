@@ -17,8 +17,9 @@ from .events import CompactionFailed, CompactionFinished, CompactionStarted, Ctx
 from .ports import Request
 from .transcript import CompactionEntry, CompactionFailedEntry, Trigger, kept_messages
 from .usage import Usage
-from .window import LEAST_OUTPUT, share, summary_budget, window_of
+from .window import DEFAULTS, LEAST_OUTPUT, share, summary_budget, window_of
 
+TAIL_SHARE = 0.06
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
 
@@ -160,7 +161,10 @@ def _plan(engine: Engine, trigger: Trigger) -> _Plan:
         )
     summary_tokens = summary_budget(limits, engine.window)
     cut = pure.find_tail(
-        view, sent, share(limits.tail_tokens, 12_000, engine.window, 0.06), estimate
+        view,
+        sent,
+        share(limits.tail_tokens, DEFAULTS.tail_tokens, engine.window, TAIL_SHARE),
+        estimate,
     )
     dropped = sum(map(estimate, view[:cut]))
     if dropped < summary_tokens // LEAST_DROPPED and trigger != "manual":
@@ -263,13 +267,16 @@ async def _sections(engine: Engine, kept: Sequence[Message]) -> list[pure.Sectio
     ]
     first_turn = min(transcript.prompts, default=None)
     instructions = pure.choose_instructions(
-        prompts, first_turn, share(limits.instructions_tokens, 10_000, window, 0.05), count
+        prompts,
+        first_turn,
+        share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
+        count,
     )
     pins = pure.choose_lines(
         "# Pinned by the user; always holds",
         "pin",
         [(str(n), text) for n, text in sorted(transcript.pins.items())],
-        share(limits.instructions_tokens, 10_000, window, 0.05),
+        share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
         count,
     )
     return [instructions, pins, *await _kernel_sections(engine, window), _results(engine, window)]
@@ -293,7 +300,7 @@ async def _kernel_sections(engine: Engine, window: int | None) -> list[pure.Sect
         "# Names alive in the kernel now",
         "variable",
         rows,
-        share(limits.inventory_tokens, 2_000, window, 0.05),
+        share(limits.inventory_tokens, DEFAULTS.inventory_tokens, window),
         count,
     )
     cells = [
@@ -304,7 +311,7 @@ async def _kernel_sections(engine: Engine, window: int | None) -> list[pure.Sect
     newest = sorted(cells, key=lambda cell: -cell.order)[: limits.recent_cells]
     redact = engine.ports.redactor.text
     sources = [pure.Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in newest]
-    budget = share(limits.cells_tokens, 10_000, window, 0.05)
+    budget = share(limits.cells_tokens, DEFAULTS.cells_tokens, window)
     return [inventory, pure.choose_sources(sources, budget, count)]
 
 
@@ -322,7 +329,7 @@ def _results(engine: Engine, window: int | None) -> pure.Section | None:
         "# Stored results, newest first; read them with `read_result`",
         "result",
         rows,
-        share(engine.limits.results_tokens, 2_000, window, 0.05),
+        share(engine.limits.results_tokens, DEFAULTS.results_tokens, window),
         engine.meter.estimate_text,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -197,13 +197,14 @@ def _is_wire_id(id_: str) -> bool:
 class Engine:
     """One session: its transcript, what it knows of the model, and its ports.
 
-    `prices` gives the prices of a model by name. `spent` and `cost_usd` are totals of the session;
-    the cost is None once a call's price was not known.
+    `entries` are those of the stored session. `turn` is the newest one begun. `prices` gives the
+    prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
+    once a call's price was not known.
     """
 
     def __init__(
         self,
-        transcript: Transcript,
+        entries: Iterable[Entry],
         facts: ModelFacts,
         limits: Limits,
         options: CallOptions,
@@ -225,8 +226,9 @@ class Engine:
         self.notes: list[NoteAdded] = []
         self.streaming_chars = 0
         self.store_failed = False
-        for entry in transcript.entries:
+        for entry in entries:
             self._count(entry)
+        self.turn = self.transcript.turn
 
     # The transcript -----------------------------------------------------------------------------
 
@@ -276,7 +278,7 @@ class Engine:
 
     def note(self, level: Level, title: str, detail: str = "") -> None:
         """Keep a note for the user; the loop yields it at the next chance."""
-        self.notes.append(NoteAdded(self.transcript.turn, level, title, detail))
+        self.notes.append(NoteAdded(self.turn, level, title, detail))
 
     def take_notes(self) -> list[NoteAdded]:
         """Return the notes not yet told, and forget them."""

@@ -106,13 +106,22 @@ class Turn:
     step: int = 0
     blocks: int = 0
     last_text: str = ""
-    state: TurnState = field(default_factory=TurnState)
+    state: TurnState = field(init=False)
     reply: Reply | None = None
     shown_since_gauge: int = 0
     is_recorded: bool = False
     is_left_out: bool = False
     is_too_long: bool = False
     last_words: str | None = None
+
+    def __post_init__(self) -> None:
+        self.state = self._fresh_state()
+        self.engine.turn = self.number
+
+    def _fresh_state(self) -> TurnState:
+        """Return the state in which a step begins that goes on from no cut answer."""
+        limits = self.engine.limits
+        return TurnState(most_continuations=limits.continuations, most_pauses=limits.pauses)
 
     async def run(self) -> AsyncGenerator[CtxEvent, None]:
         """Run the turn to its end.
@@ -279,10 +288,7 @@ class Turn:
             case RunTools():
                 async for event in self._finish_step(reply, reply.blocks):
                     yield event
-                self.state = TurnState(
-                    most_continuations=self.state.most_continuations,
-                    most_pauses=self.state.most_pauses,
-                )
+                self.state = self._fresh_state()
                 async for event in self._run_tools(reply):
                     yield event
             case EndTurn(stop_reason=reason):

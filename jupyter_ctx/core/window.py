@@ -55,9 +55,6 @@ class Limits:
     preview_chars: int = 2_000
     small_preview_chars: int = 300
     message_chars: int = 200_000
-    output_tokens: int = 8_000
-    output_tokens_thinking: int = 32_000
-    output_tokens_raised: int = 64_000
     continuations: int = 3
     pauses: int = 5
     steps_per_turn: int = 0
@@ -66,6 +63,9 @@ class Limits:
     def of(cls, settings: object) -> Limits:
         """Return the limits that `settings` (anything with attributes of these names) makes."""
         return cls(**{spec.name: getattr(settings, spec.name) for spec in dataclasses.fields(cls)})
+
+
+DEFAULTS = Limits()
 
 
 def window_of(limits: Limits, facts: ModelFacts) -> int | None:
@@ -137,7 +137,7 @@ def share(setting: int, default: int, window: int | None, fraction: float = 0.05
 
 def summary_budget(limits: Limits, window: int | None) -> int:
     """Return the longest summary."""
-    return share(limits.summary_tokens, 3_000, window)
+    return share(limits.summary_tokens, DEFAULTS.summary_tokens, window)
 
 
 def is_stuck(transcript: Transcript, used: Used, limits: Limits, facts: ModelFacts) -> bool:

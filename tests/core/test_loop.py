@@ -344,6 +344,20 @@ def test_pause_turn_is_taken_up_again():
     assert len(model.requests[1].messages) == 2
 
 
+def test_pauses_and_continuations_are_settings():
+    """So often a paused answer is taken up, and a cut one continued, as the settings say."""
+    paused = [reply("part", stop_reason="pause_turn") for _ in range(3)]
+    cut = [reply("part", stop_reason="max_tokens") for _ in range(3)]
+    model = ScriptedModel(*paused, *cut)
+    session = make_session(model, pauses=2, continuations=1)
+    run(session)
+    events = run(session)
+
+    assert model.answers == []
+    assert events[-1].stop_reason == "max_tokens"
+    assert [n.turn for n in of(events, NoteAdded)] == [2]
+
+
 def test_repeated_ids_are_replaced():
     """A tool_use id that was used before gets one of ours, so that pairs stay unique."""
     one = call("run_code", code="print(1)")
