@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets import TraitError
 
 from .._version import __version__
 from ..config import DEMO_MODEL, Settings, find_home, load_settings
@@ -48,7 +50,10 @@ class Extension:
             raise
 
     def _load(self, shell: Any, undo: ExitStack) -> None:
-        config = JupyterCtx(shell)
+        try:
+            config = JupyterCtx(shell)
+        except TraitError as error:
+            raise UsageError(str(error)) from None
         shell.configurables.append(config)
         undo.callback(_discard, shell.configurables, config)
         recorder = CellRecorder(shell)

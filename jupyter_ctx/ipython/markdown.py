@@ -65,8 +65,22 @@ def escape(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Return `text` on one line as inline code."""
-    return _write([("code", " ".join(plain(text).split()))])
+    """Return `text` on one line as inline code; as text if JupyterLab would find TeX in it."""
+    line = " ".join(plain(text).split())
+    return _write([("text" if TEX_IN_CODE.search(line) else "code", line)])
+
+
+def with_code(text: str) -> str:
+    """Return `text` on one line, escaped but for what stands between backticks: that is code."""
+    parts = " ".join(plain(text).split()).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return _write(
+        _merged(
+            ("code" if at % 2 and not TEX_IN_CODE.search(part) else "text", part)
+            for at, part in enumerate(parts)
+        )
+    )
 
 
 def fence(text: str, info: str = "") -> str:
@@ -197,14 +211,18 @@ def _align(style: str) -> str:
 
 def _inline(node: SyntaxTreeNode) -> list[Piece]:
     """Return what stands in a paragraph, heading or cell; neighbouring texts are one."""
+    children = (c.children if c.type == "inline" else [c] for c in node.children)
+    return _merged(piece for nodes in children for piece in _pieces(nodes, frozenset()))
+
+
+def _merged(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return the pieces with neighbouring texts as one: a macro's name could be split over two."""
     merged: list[Piece] = []
-    for child in node.children:
-        nodes = child.children if child.type == "inline" else [child]
-        for kind, value in _pieces(nodes, frozenset()):
-            if kind == "text" and merged and merged[-1][0] == "text":
-                merged[-1] = ("text", merged[-1][1] + value)
-            else:
-                merged.append((kind, value))
+    for kind, value in pieces:
+        if kind == "text" and merged and merged[-1][0] == "text":
+            merged[-1] = ("text", merged[-1][1] + value)
+        else:
+            merged.append((kind, value))
     return merged
 
 

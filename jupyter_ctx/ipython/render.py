@@ -31,7 +31,7 @@ from ..core.events import (
     TurnFinished,
 )
 from . import words
-from .markdown import escape, safe_markdown
+from .markdown import escape, safe_markdown, with_code
 from .plaintext import plain
 from .sinks import CellSink
 
@@ -273,5 +273,5 @@ def _noted(title: str, detail: str = "") -> tuple[str, str]:
     title, detail = plain(title), plain(detail)
     markdown = f"**{escape(title)}**"
     if detail:
-        markdown += f"\n\n{escape(detail)}"
+        markdown += f"\n\n{with_code(detail)}"
     return markdown, "\n".join(filter(None, [title, detail]))

@@ -47,10 +47,11 @@ class _Base(Configurable):
     def __init__(self, shell: InteractiveShell) -> None:
         self._set: set[str] = set()
         super().__init__(parent=shell, config=shell.config)
-        self.observe(self._note, names=list(SETTING_NAMES))
+        self.observe(self._note)
 
     def _note(self, change: Bunch) -> None:
-        self._set.add(change.name)
+        if change.name in SETTING_NAMES:
+            self._set.add(change.name)
 
     def explicit(self) -> dict[str, object]:
         """Return the settings that were set here, those equal to the default included."""

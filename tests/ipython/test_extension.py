@@ -121,6 +121,26 @@ def test_a_long_prompt_arrives(kernel: RealKernel, server: FakeAnthropic) -> Non
     assert prompt_of(server) == prompt
 
 
+def test_a_prompt_of_five_megabytes(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """Such a prompt runs: it is stored, and the model gets its ends and a name to read on by."""
+    server.append("ok")
+    ran = kernel.execute("%agent " + "five words (of a line) " * 220_000)
+
+    assert ran.ok
+    assert any("prompt-1" in text for text in markdown(ran))
+    assert len(json.dumps(server.messages[0].json)) < 200_000
+
+
+def test_output_can_be_captured(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """`%%capture` around a turn keeps its outputs from the cell."""
+    server.append(reply(call("run_code", code="print(1)")), "Captured.")
+    ran = kernel.execute("%%capture kept\n%agent go")
+
+    assert ran.outputs == []
+    assert "Captured." in kernel.execute("print([one.data for one in kept.outputs])").text
+    assert kernel.execute("print(kept.stdout)").text == "1\n\n"
+
+
 def test_errors_fail_the_cell_in_one_sentence(kernel: RealKernel, server: FakeAnthropic) -> None:
     """A refused key is one sentence, an error reply and no traceback; the prompt can go again."""
     server.append(status(401), "ok")
@@ -241,6 +261,19 @@ def test_stop_in_mid_stream(kernel: RealKernel, server: FakeAnthropic) -> None:
     sent = json.dumps(server.messages[-1].json["messages"])
     assert "Half of it" in sent
     assert "[Stopped by the user]" in sent
+
+
+def test_stop_before_the_first_token(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """A stop while the provider is silent ends the turn; the next prompt works."""
+    server.append(reply(Hold("silence"), "late"), "Here.")
+    request = kernel.submit("%agent go")
+    server.wait_held("silence")
+    kernel.interrupt()
+    ran = kernel.collect(request)
+    server.release("silence")
+
+    assert "Stopped by you" in ran.reply["evalue"]
+    assert "Here." in markdown(kernel.execute("%agent again"))
 
 
 def test_stop_in_tool_code(kernel: RealKernel, server: FakeAnthropic) -> None:
@@ -453,6 +486,17 @@ def test_loading_is_light(tmp_path: Path) -> None:
         heavy += ["jupyter_ctx.session", "jupyter_ctx.core.ports"]
         assert kernel.eval(f"[m for m in {heavy} if m in sys.modules]") == []
         assert kernel.eval("sorted(t.name for t in threading.enumerate())") == threads
+
+
+def test_a_bad_setting_in_the_configuration(tmp_path: Path) -> None:
+    """A bad value in IPython's configuration is one sentence at loading, and nothing stays."""
+    with running_kernel(tmp_path) as kernel:
+        ran = kernel.execute(
+            "get_ipython().config.JupyterCtx.permissions = 'never'\n%load_ext jupyter_ctx"
+        )
+        assert ran.reply["ename"] == "UsageError"
+        assert "Setting permissions is 'never'" in ran.reply["evalue"]
+        assert kernel.eval("'agent' in get_ipython().magics_manager.magics['line']") is False
 
 
 def test_unloading_leaves_the_shell_as_it_was(kernel: RealKernel, server: FakeAnthropic) -> None:
