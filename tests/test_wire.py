@@ -394,12 +394,13 @@ def test_recent_cells_come_back_in_their_present_form():
             Cell("bbb", "b = 'second, present form'", 4, 4),
             Cell("ccc", "c = 'newest, present form'", 5, 5),
             Cell("ddd", "%agent do it", 6, 6, is_agent=True),
+            Cell("eee", "e = 'older than the two'", 2, 2),
         ],
     )
     script = answering([*steps(30, 80), "Done."])
     with (
         FakeAnthropic(script, models=SMALL) as server,
-        talk(server, tools=FakeTools(kernel)) as session,
+        talk(server, tools=FakeTools(kernel), recent_cells=2) as session,
     ):
         events = run(session)
         entry = session.find_compaction()
@@ -408,6 +409,9 @@ def test_recent_cells_come_back_in_their_present_form():
         assert of(events, CompactionFinished)
         assert text.index("newest, present form") < text.index("second, present form")
         assert "untouched" not in text
+        assert "older than the two" not in text
+        assert "cell:eee (In[2])" in text
+        assert text.index("# Names alive") < text.index("# Stored results") < text.index("# Cells")
         assert "%agent do it" not in text
         assert "`df`" in text
         assert {item.kind for item in entry.reinjected} >= {"instruction", "variable", "cell"}

@@ -25,7 +25,7 @@ CountText = Callable[[str], int]
 INSTRUCTION_OPEN = "[Compaction]"
 SUMMARY_OPEN = "<summary>"
 SUMMARY_CLOSE = "</summary>"
-MOST_NAMES = 10
+MOST_NAMES, MOST_OLDER = 10, 20
 IMAGE_PLACEHOLDER = "[Image left out to make room]"
 
 
@@ -248,12 +248,14 @@ def choose_sources(
     budget_tokens: int,
     count: CountText,
     most_each_tokens: int = 5_000,
+    older: Sequence[str] = (),
 ) -> Section | None:
     """Return the sources (newest first) as one section; what is too long only by name and id.
 
-    `most_each_tokens` bounds one source, `budget_tokens` all of them (tokens, DESIGN.md 5).
+    `most_each_tokens` bounds one source, `budget_tokens` all of them (tokens, DESIGN.md 5). Of
+    `older` cells the first `MOST_OLDER` labels are given.
     """
-    if not sources:
+    if not sources and not older:
         return None
     lines = ["# Cells edited or run most recently, newest first, in their present form"]
     items: list[Reinjected] = []
@@ -268,6 +270,9 @@ def choose_sources(
         lines.append(f"## {source.label}\n{fence}python\n{source.text}\n{fence}")
         items.append(Reinjected("cell", source.id, tokens))
         spent += tokens
+    if older:
+        more = f" and {len(older) - MOST_OLDER:,} more" if len(older) > MOST_OLDER else ""
+        lines.append(f"Older ones, for `read_cell`: {', '.join(older[:MOST_OLDER])}{more}")
     return Section("\n\n".join(lines), tuple(items))
 
 

@@ -279,11 +279,12 @@ async def _sections(engine: Engine, kept: Sequence[Message]) -> list[pure.Sectio
         share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
         count,
     )
-    return [instructions, pins, *await _kernel_sections(engine, window), _results(engine, window)]
+    inventory = await _inventory(engine, window)
+    return [instructions, pins, inventory, _results(engine, window), await _cells(engine, window)]
 
 
-async def _kernel_sections(engine: Engine, window: int | None) -> list[pure.Section | None]:
-    """Return the kernel inventory and the recently edited cells."""
+async def _inventory(engine: Engine, window: int | None) -> pure.Section | None:
+    """Return the live names of the kernel."""
     limits, count = engine.limits, engine.meter.estimate_text
     variables = await engine.ports.kernel.load_variables()
     rows = [
@@ -296,23 +297,32 @@ async def _kernel_sections(engine: Engine, window: int | None) -> list[pure.Sect
         )
         for v in variables
     ]
-    inventory = pure.choose_lines(
+    return pure.choose_lines(
         "# Names alive in the kernel now",
         "variable",
         rows,
         share(limits.inventory_tokens, DEFAULTS.inventory_tokens, window),
         count,
     )
+
+
+async def _cells(engine: Engine, window: int | None) -> pure.Section | None:
+    """Return the cells run with new source: the newest in full, the others by name."""
+    limits, redact = engine.limits, engine.ports.redactor.text
     cells = [
         cell
         for cell in await engine.ports.kernel.load_cells()
         if cell.is_new_source and not cell.is_agent
     ]
-    newest = sorted(cells, key=lambda cell: -cell.order)[: limits.recent_cells]
-    redact = engine.ports.redactor.text
-    sources = [pure.Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in newest]
+    cells.sort(key=lambda cell: -cell.order)
+    sources = [pure.Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in cells]
     budget = share(limits.cells_tokens, DEFAULTS.cells_tokens, window)
-    return [inventory, pure.choose_sources(sources, budget, count)]
+    return pure.choose_sources(
+        sources[: limits.recent_cells],
+        budget,
+        engine.meter.estimate_text,
+        older=[source.label for source in sources[limits.recent_cells :]],
+    )
 
 
 def _results(engine: Engine, window: int | None) -> pure.Section | None:
