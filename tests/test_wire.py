@@ -260,6 +260,25 @@ def test_a_switch_to_a_smaller_window_compacts_first():
         assert server.refused == []
 
 
+def test_a_tail_of_another_models_thinking_survives_the_switch_back():
+    """A compaction under a model that binds nothing leaves no thinking that another one binds."""
+    models = {
+        MODEL: FakeModel(window=200_000, max_output=8_000, binds_thinking=True),
+        "claude-sonnet-5": FakeModel(window=200_000, max_output=8_000),
+    }
+    script = answering([*steps(6, 60), "Done.", "Hello.", "Back."])
+    with FakeAnthropic(script, models=models) as server, talk(server, tail_tokens=2_000) as session:
+        run(session, "Count.")
+        session.switch_model("claude-sonnet-5")
+        run(session, "And now?")
+        session.compact()
+        session.switch_model(MODEL)
+
+        assert run(session, "Again?")[-1].outcome == "done"
+        assert "tool_use" in str(server.messages[-1].json["messages"])
+        assert server.refused == []
+
+
 def test_the_breaker_opens_after_three_failures():
     """W10: after three failed summaries no fourth is asked for until the user asks."""
     script = answering([*steps(40, 80), "Done."], summary=max_tokens("half a summ"))

@@ -15,7 +15,13 @@ from .cache import place_breakpoints
 from .engine import Engine, Reply
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
 from .ports import Request
-from .transcript import CompactionEntry, CompactionFailedEntry, Trigger, kept_messages
+from .transcript import (
+    CompactionEntry,
+    CompactionFailedEntry,
+    MessageEntry,
+    Trigger,
+    kept_messages,
+)
 from .usage import Usage
 from .window import DEFAULTS, LEAST_OUTPUT, share, summary_budget, window_of
 
@@ -234,7 +240,7 @@ async def _build_entry(
         message=message,
         summary=summary,
         drop_messages=plan.cut,
-        drop_thinking=engine.facts.binds_thinking,
+        drop_thinking=engine.facts.binds_thinking or _has_other_models(engine, kept),
         first_turn=turns[0],
         last_turn=turns[1],
         tokens_before=plan.used_tokens,
@@ -252,6 +258,20 @@ async def _build_entry(
             f"It would free nothing: {tokens_after:,} tokens after, {plan.used_tokens:,} before."
         )
     return replace(entry, tokens_after=tokens_after)
+
+
+def _has_other_models(engine: Engine, kept: Sequence[Message]) -> bool:
+    """Say whether a reply in `kept` is of another model than the present one.
+
+    The present one does not read such a reply's thinking; its own model, switched back to, might
+    refuse it behind a new beginning.
+    """
+    ids = {id(message) for message in kept}
+    return any(
+        entry.model not in (None, engine.ports.model.name)
+        for entry in engine.transcript.entries
+        if isinstance(entry, MessageEntry) and id(entry.message) in ids
+    )
 
 
 async def _sections(engine: Engine, kept: Sequence[Message]) -> list[pure.Section | None]:
