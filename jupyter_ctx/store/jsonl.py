@@ -7,6 +7,7 @@ so that a disk that was full for a while leaves no hole in the conversation.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import deque
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.transcript import Entry, UnknownEntry
+from ..core.transcript import Entry, RepairEntry, UnknownEntry
 from ..errors import StoreError
 from .codec import dump_line, load_line
 from .files import FILE_MODE, ShortWriteError, open_new, open_regular, store_errors, write_all
@@ -25,11 +26,13 @@ class Loaded:
     """What a file held: the entries, and one StoreError with `line_no` for each bad line.
 
     `warnings` says the same and more in sentences: bad lines, a torn last line, unknown kinds.
+    `has_gap`: a line is lost that later ones were built on, and no RepairEntry came since.
     """
 
     entries: tuple[Entry, ...]
     errors: tuple[StoreError, ...]
     warnings: tuple[str, ...]
+    has_gap: bool = False
 
 
 def load_entries(path: Path) -> Loaded:
@@ -42,6 +45,7 @@ def load_entries(path: Path) -> Loaded:
     errors: list[StoreError] = []
     unknown: list[int] = []
     torn: int | None = None
+    has_gap = False
     with store_errors(path, "read"), os.fdopen(open_regular(path), "rb") as file:
         for line_no, line in enumerate(file, 1):
             if not line.strip():
@@ -51,13 +55,28 @@ def load_entries(path: Path) -> Loaded:
             except StoreError as error:
                 if not line.endswith(b"\n"):
                     torn = line_no
+                has_gap = has_gap or not _is_cut(line)
                 text = f"Line {line_no} of {path} was left out: {error}."
                 errors.append(StoreError(text, path=str(path), line_no=line_no))
                 continue
             if isinstance(entry, UnknownEntry):
                 unknown.append(line_no)
+            has_gap = has_gap and not isinstance(entry, RepairEntry)
             entries.append(entry)
-    return Loaded(tuple(entries), tuple(errors), tuple(_warnings(path, errors, unknown, torn)))
+    warnings = tuple(_warnings(path, errors, unknown, torn))
+    return Loaded(tuple(entries), tuple(errors), warnings, has_gap)
+
+
+def _is_cut(line: bytes) -> bool:
+    """Say whether a bad line only lacks its end: never acknowledged, so nothing rests on it."""
+    text = line.decode("utf-8", "ignore").rstrip()
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text) or error.msg.startswith("Unterminated string")
+    except RecursionError:
+        pass
+    return False
 
 
 def _warnings(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from .._version import __version__
-from ..core.blocks import Message
+from ..core.blocks import Message, without_thinking
 from ..core.transcript import Entry, MessageEntry, RepairEntry, SessionEntry, build_view
 from ..errors import StoreError
 from .codec import dump_line
@@ -145,7 +145,12 @@ class SessionStore:
         session = OpenSession(
             folder.parent.parent, folder, info, loaded.entries, lock, [*warnings, *loaded.warnings]
         )
-        _bring_up(session, is_rebuilt=stored is None, is_owner=lock is not None)
+        _bring_up(
+            session,
+            is_rebuilt=stored is None,
+            is_owner=lock is not None,
+            has_gap=loaded.has_gap,
+        )
         return session
 
     def _fork(self, folder: Path, parent: str) -> AnySession:
@@ -196,11 +201,12 @@ def new_session_id(at: float) -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(at)) + f"-{secrets.token_hex(3)}"
 
 
-def find_repairs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def find_repairs(entries: Sequence[Entry], *, has_gap: bool = False) -> tuple[Entry, ...]:
     """Return what must be appended so that the provider takes the view; () if it is valid.
 
     Open calls at the end get their results in a message; a view that is broken elsewhere is stored
-    whole, as mended. Pure: the time and the turn are those of the last entries.
+    whole, as mended. After a gap it is stored without its thinking, which models refuse behind a
+    beginning that changed. Pure: the time and the turn are those of the last entries.
     """
     from ..core.repair import orphan_results, repair
 
@@ -212,7 +218,9 @@ def find_repairs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
         found.append(MessageEntry(at, turn, step, "repair", message))
         view = (*view, message)
     mended = repair(view)
-    if mended != view:
+    if has_gap:
+        mended = repair([kept for message in mended if (kept := without_thinking(message))])
+    if mended != view or has_gap:
         return (RepairEntry(at, mended, "lines of the transcript are missing"),)
     return tuple(found)
 
@@ -223,12 +231,12 @@ def _last_place(entries: Sequence[Entry]) -> tuple[float, int, int]:
     return (at, last.turn, last.step) if last is not None else (at, 0, 0)
 
 
-def _bring_up(session: OpenSession, *, is_rebuilt: bool, is_owner: bool) -> None:
+def _bring_up(session: OpenSession, *, is_rebuilt: bool, is_owner: bool, has_gap: bool) -> None:
     """Store what a killed kernel left undone; say what is missing. Never raises StoreError."""
     try:
         if is_owner:
             session.clean()
-        for entry in find_repairs(session.entries):
+        for entry in find_repairs(session.entries, has_gap=has_gap):
             session.append(entry)
         if is_rebuilt:
             session.update_metadata()

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ctx.core.blocks import Text, ToolResult, ToolUse, assistant, user
+from jupyter_ctx.core.blocks import (
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    assistant,
+    user,
+)
 from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.core.repair import INTERRUPTED_TEXT
 from jupyter_ctx.core.transcript import (
@@ -253,6 +260,27 @@ def test_a_lost_middle_is_mended_once(store: SessionStore) -> None:
     assert "Line 4 of" in session.warnings[0]
     assert build_view(again.entries) == view
     assert path.read_bytes() == mended
+    again.close()
+
+
+def test_a_lost_exchange_takes_the_thinking_after_it_along(store: SessionStore) -> None:
+    """Thinking is bound to what came before it: behind a lost line none is sent, also later."""
+    bound = Thinking({"type": "thinking", "thinking": "hm", "signature": "s"})
+    after = MessageEntry(9.0, 2, 1, "reply", assistant(bound, Text("Yes.")))
+    session_id = stored(store, prompt(1), reply(1), prompt(2), after)
+    path = transcript(store, session_id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1:3] = [b"#" + line[1:] for line in lines[1:3]]
+    path.write_bytes(b"".join(lines))
+    store.load(session_id).close()
+    session = store.load(session_id)
+    session.append(prompt(3))
+    session.append(after)
+    session.close()
+    again = store.load(session_id)
+
+    assert [len(m.content) for m in build_view(again.entries) if m.role == "assistant"] == [1, 2]
+    assert sum(isinstance(entry, RepairEntry) for entry in again.entries) == 1
     again.close()
 
 
