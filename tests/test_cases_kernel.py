@@ -433,7 +433,10 @@ def _texts(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def test_a_killed_kernel_goes_on_as_its_twin(tmp_path: Path) -> None:
-    """W20: the first request after a kill is the unkilled twin's, byte for byte, but for a note."""
+    """W20: the first request after a kill is the unkilled twin's, byte for byte, but for a note.
+
+    So it is in another folder too: what the model is told of the place keeps its bytes.
+    """
     name = {"JPY_SESSION_NAME": str(tmp_path / "work" / "twin.ipynb")}
     saved = tmp_path / "saved"
     long = printing("print('0123456789' * 9_000)")
@@ -449,6 +452,7 @@ def test_a_killed_kernel_goes_on_as_its_twin(tmp_path: Path) -> None:
 
         env = {**name, "JUPYTER_CTX_HOME": str(stage.kernel.home)}
         with agent_kernel(tmp_path, stage.server, WIDE, **env) as again:
+            run(again, "import os\nos.chdir('/')")
             ran = ask(again, "Go on.")
             resumed = stage.requests[-1]
         stage.end()
