@@ -57,7 +57,7 @@ def run_nested(
     output.
     """
     log = OutputLog(Limits(text_bytes=settings.spool_bytes), make_spool)
-    guard = InterruptGuard(Collector.__module__)
+    guard = InterruptGuard(Collector.__module__, shell.user_global_ns)
     collector = Collector(log, Live(sink, settings), redactor)
     with guard, contextlib.ExitStack() as borrowed:
         runner = loop or borrowed.enter_context(contextlib.closing(NestedLoop()))

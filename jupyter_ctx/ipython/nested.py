@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -16,8 +18,27 @@ from IPython.core.interactiveshell import InteractiveShell
 
 T = TypeVar("T")
 
-CANCEL_S = 1.0
+CANCEL_S = 0.7
 """How long an interrupted coroutine may take for its `finally` blocks."""
+
+GRACE_S = 0.7
+"""How long interrupted code may go on before it is forced to end: its `finally` blocks, say."""
+
+FORCE_EVERY_S = 0.1
+"""How often code that goes on all the same is interrupted again."""
+
+
+class _Interrupt(int):
+    """A signal's number; reading `again` makes it pending once more.
+
+    CPython handles signals after a call, not after an attribute was read: this one strikes where
+    the handler's exception goes, and not within the handler.
+    """
+
+    again = property(_thread.interrupt_main)
+
+
+_SIGINT = _Interrupt(signal.SIGINT)
 
 
 class InterruptGuard:
@@ -26,13 +47,20 @@ class InterruptGuard:
     Everywhere else on the main thread the interrupt is only noted, so that restoring cannot be cut
     short. In functions of the module `protected` it is put off until they call `check`. On a thread
     that is not the main one it does nothing: signals do not arrive there.
+
+    Code that goes on for `GRACE_S` after it was interrupted (a loop around `except: pass`) is
+    forced: until no frame of the namespace `forced` is left, every handler it enters is interrupted
+    too. Only C code that never comes back to Python withstands that.
     """
 
-    def __init__(self, protected: str) -> None:
+    def __init__(self, protected: str, forced: Mapping[str, object] | None = None) -> None:
         self._protected = protected
+        self._forced = forced
         self._frame: FrameType | None = None
         self._deferred = False
         self._entered = False
+        self._force_at = 0.0
+        self._insisting = threading.Lock()
         self._old: Any = None
         self.interrupted = False
 
@@ -63,25 +91,52 @@ class InterruptGuard:
             return call()
         finally:
             self._frame = None
+            with self._insisting:  # no interrupt of ours may come later than this
+                pass
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if one was put off, on the main thread."""
         if self._deferred and threading.current_thread() is threading.main_thread():
             self._deferred = False
-            raise KeyboardInterrupt
+            self._raise()
 
     def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
-        self.interrupted = True
-        is_protected = False
+        is_first, self.interrupted = not self.interrupted, True
+        if is_first and self._frame is not None and self._forced is not None:
+            self._force_at = time.monotonic() + GRACE_S
+            # Not threading.Thread, which takes locks that the interrupted code may hold.
+            _thread.start_new_thread(self._insist, (threading.get_ident(),))
+        is_protected, is_theirs = False, False
         while frame is not None and frame is not self._frame:
             is_protected = is_protected or frame.f_globals.get("__name__") == self._protected
+            is_theirs = is_theirs or frame.f_globals is self._forced
             frame = frame.f_back
-        if frame is None:
+        if frame is None or (self._is_forcing and not is_theirs):
             return
         if is_protected:
             self._deferred = True
         else:
-            raise KeyboardInterrupt
+            self._raise()
+
+    @property
+    def _is_forcing(self) -> bool:
+        return self._force_at != 0.0 and time.monotonic() >= self._force_at
+
+    def _raise(self) -> None:
+        """Interrupt the code; when it is forced, also the handler that catches this."""
+        if self._is_forcing:
+            _ = _SIGINT.again
+        raise KeyboardInterrupt
+
+    def _insist(self, main: int) -> None:
+        """Go on interrupting code that does not end; on a thread of its own."""
+        time.sleep(GRACE_S)
+        while True:
+            with self._insisting:
+                if self._frame is None:
+                    return
+                signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(FORCE_EVERY_S)
 
 
 class NestedLoop:
@@ -129,13 +184,15 @@ class NestedLoop:
     def _finish(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
         try:
             return loop.run_until_complete(task)
-        except KeyboardInterrupt:
-            if not task.done():
-                task.cancel()
-                loop.run_until_complete(_wait({task}))
-            if task.done() and not task.cancelled() and task.exception() is None:
-                return task.result()
-            raise
+        except KeyboardInterrupt as error:
+            interrupt = error
+        # Not within the handler: what the code raises now would be shown with all of this.
+        if not task.done():
+            task.cancel()
+            loop.run_until_complete(_wait({task}))
+        if task.done() and not task.cancelled() and task.exception() is None:
+            return task.result()
+        raise interrupt
 
 
 @contextlib.contextmanager

@@ -1,0 +1,64 @@
+"""Attacks on a kernel with the agent loaded: each is survived, and the next turn works.
+
+All tests share one kernel and one strict server; each begins a session of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.agent_kernel import agent_kernel, ask, run
+from tests.fake_anthropic import Call, FakeAnthropic, reply
+from tests.kernels import RealKernel
+
+MODEL = "claude-sonnet-5-5"
+GO = "print('go', flush=True)\n"
+
+STUBBORN = {
+    "swallows the interrupt": "while True:\n  try: time.sleep(1)\n  except KeyboardInterrupt: pass",
+    "swallows everything": "while True:\n  try: time.sleep(1)\n  except: pass",
+    "swallows it twice": (
+        "def f():\n  while True:\n    try:\n      try: time.sleep(1)\n      except: print()\n"
+        "    except BaseException: print()\nwhile True:\n  try: f()\n  except: pass"
+    ),
+    "prints and swallows": "while True:\n  try: print('x' * 1000)\n  except: pass",
+    "awaits and swallows": "while True:\n  try: await asyncio.sleep(1)\n  except: pass",
+    "never cleans up": "try: time.sleep(600)\nfinally: time.sleep(600)",
+    "nested cell": "get_ipython().run_cell('while True:\\n  try: time.sleep(1)\\n  except: pass')",
+}
+
+
+class Stage:
+    """The kernel and the server."""
+
+    def __init__(self, kernel: RealKernel, server: FakeAnthropic) -> None:
+        self.kernel, self.server = kernel, server
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Give the kernel that the tests share."""
+    folder = tmp_path_factory.mktemp("break")
+    with FakeAnthropic() as server, agent_kernel(folder, server, MODEL) as kernel:
+        run(kernel, "import asyncio, time")
+        yield Stage(kernel, server)
+        assert not server.refused
+        assert not server.unused
+
+
+@pytest.mark.parametrize("code", STUBBORN.values(), ids=STUBBORN)
+def test_code_that_will_not_stop_is_stopped(stage: Stage, code: str) -> None:
+    """Code that swallows every interrupt ends at the first all the same, and with it the turn."""
+    kernel, server = stage.kernel, stage.server
+    server.append(reply("I run it.", tools=[Call("run_code", code=GO + code)]), "Still here.")
+    request = kernel.submit("%agent go")
+    kernel.wait_for_text(request, "go\n")
+    kernel.interrupt()
+    stopped = kernel.collect(request, timeout=10)
+    assert "Stopped by you" in stopped.reply["evalue"]
+    assert "Still here." in str(ask(kernel, "and now?").outputs)
+    assert run(kernel, "print(type(get_ipython().display_pub).__module__)").text == (
+        "ipykernel.zmqshell\n"
+    )
