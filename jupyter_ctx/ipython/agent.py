@@ -118,7 +118,7 @@ class Agent:
         """The bridge between this kernel's threads."""
         from .bridge import Bridge
 
-        return Bridge(self._observe)
+        return Bridge(self._observe, self._settle)
 
     @cached_property
     def permissions(self) -> AskPermissions:
@@ -229,8 +229,7 @@ class Agent:
         self._tell(renderer)
         if shown is not None:
             renderer.show(shown.markdown, shown.text, shown.json)
-        if self.gauge is not None:
-            self.gauge.send()
+        self._settle()
 
     def _run_prompt(self, text: str, renderer: Renderer) -> None:
         from . import words
@@ -300,6 +299,11 @@ class Agent:
     def _observe(self, event: CtxEvent) -> None:
         if self.gauge is not None:
             self.gauge.notice(event)
+
+    def _settle(self) -> None:
+        """Nothing runs any more: the gauge shows it."""
+        if self.gauge is not None:
+            self.gauge.send()
 
     def _show_with(self, renderer: Renderer) -> _Shower:
         return _Shower(renderer, None if self.gauge is None else self.gauge.flush)

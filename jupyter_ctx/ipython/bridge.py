@@ -127,11 +127,17 @@ _current: contextvars.ContextVar[_Drive] = contextvars.ContextVar("jupyter_ctx_d
 class Bridge:
     """The Runner and the MainCaller of one kernel. The thread starts with the first turn.
 
-    `observe` gets every event of every turn, on the thread that asked, after it was handled there.
+    `observe` gets every event of every turn, on the thread that asked, after it was handled there;
+    `settle` is called there when nothing runs any more.
     """
 
-    def __init__(self, observe: Callable[[CtxEvent], None] | None = None) -> None:
+    def __init__(
+        self,
+        observe: Callable[[CtxEvent], None] | None = None,
+        settle: Callable[[], None] | None = None,
+    ) -> None:
         self._observe = observe or (lambda event: None)
+        self._settle = settle or (lambda: None)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -307,6 +313,8 @@ class Bridge:
                 self._drives.remove(drive)
             if not drive.is_over:
                 drive.cancel()
+            if not self._drives:
+                self._settle()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:

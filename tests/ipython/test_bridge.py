@@ -418,6 +418,22 @@ async def test_cancelling_the_awaiting_task_stops_the_turn(bridge):
     assert ended == [True]
 
 
+async def test_observers_see_every_turn() -> None:
+    """Each event is observed, however the turn was asked for, and then the end of it."""
+    seen: list[str] = []
+    bridge = Bridge(lambda event: seen.append(f"saw {text_of(event)}"), lambda: seen.append("end"))
+
+    async def turn():
+        yield say("a")
+
+    await asyncio.to_thread(bridge.run, turn, lambda event: seen.append("handled"))
+    async for _ in bridge.iterate(turn):
+        seen.append("yielded")
+    bridge.close()
+
+    assert seen == ["handled", "saw a", "end", "saw a", "yielded", "end"]
+
+
 def test_close_stops_the_thread_and_a_new_turn_starts_it_again(bridge):
     """After `close` there is no thread; the bridge can be used again."""
 
