@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import TraitError
 
 from .._version import __version__
-from ..config import DEMO_MODEL, Settings, find_home, load_settings
+from ..config import DEMO_MODEL, Settings, find_home, load_settings, make_settings, read_env
 from ..errors import ConfigError, StoreError
 from . import magics, place, syntax
 from .agent import Agent, Opened
@@ -123,8 +123,11 @@ class Wiring:
         self._redactor: LiveRedactor | None = None
 
     def settings(self) -> Settings:
-        """Return the settings in force. Raises ConfigError."""
-        return load_settings(self._explicit())
+        """Return the settings in force, without a home those of no file. Raises ConfigError."""
+        try:
+            return load_settings(self._explicit())
+        except RuntimeError:  # there is no home folder to look for settings.json in
+            return make_settings({**read_env(os.environ), **self._explicit()})
 
     # Opening ------------------------------------------------------------------------------------
 

@@ -432,6 +432,21 @@ def test_a_full_disk_does_not_stop_the_turn(kernel: RealKernel, server: FakeAnth
     assert any("lost when the kernel stops" in text for text in markdown(ran)), markdown(ran)
 
 
+def test_no_home_does_not_stop_the_turn(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """Where there is no home folder at all the turn runs in memory, and says so."""
+    server.append("ok")
+    kernel.execute(
+        "import os, jupyter_core.paths\n"
+        "def nowhere(): raise RuntimeError('Could not determine home directory.')\n"
+        "jupyter_core.paths.jupyter_data_dir = nowhere\n"
+        "del os.environ['JUPYTER_CTX_HOME']"
+    )
+    ran = kernel.execute("%agent hi")
+
+    assert ran.ok, ran.outputs
+    assert any("There is no home folder" in text for text in markdown(ran)), markdown(ran)
+
+
 def test_demo_without_a_key(tmp_path: Path) -> None:
     """Without a key the demo answers, and says in its first line what it is."""
     with running_kernel(tmp_path, {"JUPYTER_CTX_PERMISSIONS": "auto"}) as kernel:
