@@ -409,7 +409,7 @@ def test_recent_cells_come_back_in_their_present_form():
     kernel = FakeKernel(
         {"df": object()},
         [
-            Cell("aaa", "a = 'old and untouched'", 1, 1, is_new_source=False),
+            Cell("aaa", "a = 'old and untouched'", 1, 8, source_order=1),
             Cell("bbb", "b = 'second, present form'", 4, 4),
             Cell("ccc", "c = 'newest, present form'", 5, 5),
             Cell("ddd", "%agent do it", 6, 6, is_agent=True),

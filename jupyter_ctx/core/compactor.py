@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from ..errors import CompactionError, ModelError, PromptTooLongError, RequestTooLargeError
 from . import compaction as pure
-from .blocks import Message, without_thinking, words_of
+from .blocks import Message, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine, Reply
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
 from .ports import Request
+from .reinjection import build_sections
 from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
@@ -227,7 +228,7 @@ async def _build_entry(
     """Return the entry that will be recorded. Raises CompactionError if it would free nothing."""
     transcript = engine.transcript
     kept = transcript.view[plan.cut :]
-    sections = await _sections(engine, kept)
+    sections = await build_sections(engine, kept)
     summary = engine.ports.redactor.text(summary)
     message, items = pure.build_summary_message(engine.texts.resume, summary, sections)
     replaced = transcript.view[: plan.cut]
@@ -271,96 +272,6 @@ def _has_other_models(engine: Engine, kept: Sequence[Message]) -> bool:
         entry.model not in (None, engine.ports.model.name)
         for entry in engine.transcript.entries
         if isinstance(entry, MessageEntry) and id(entry.message) in ids
-    )
-
-
-async def _sections(engine: Engine, kept: Sequence[Message]) -> list[pure.Section | None]:
-    """Return what is put back, in the order of DESIGN.md 5."""
-    limits, transcript = engine.limits, engine.transcript
-    window = window_of(limits, engine.facts)
-    count = engine.meter.estimate_text
-    kept_ids = {id(message) for message in kept}
-    prompts = [
-        pure.Instruction(turn, words)
-        for turn, message in sorted(transcript.prompts.items())
-        if id(message) not in kept_ids and (words := words_of(message))
-    ]
-    first_turn = min(transcript.prompts, default=None)
-    instructions = pure.choose_instructions(
-        prompts,
-        first_turn,
-        share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
-        count,
-    )
-    pins = pure.choose_lines(
-        "# Pinned by the user; always holds",
-        "pin",
-        [(str(n), text) for n, text in sorted(transcript.pins.items())],
-        share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
-        count,
-    )
-    inventory = await _inventory(engine, window)
-    return [instructions, pins, inventory, _results(engine, window), await _cells(engine, window)]
-
-
-async def _inventory(engine: Engine, window: int | None) -> pure.Section | None:
-    """Return the live names of the kernel."""
-    limits, count = engine.limits, engine.meter.estimate_text
-    variables = await engine.ports.kernel.load_variables()
-    rows = [
-        (
-            v.name,
-            f"`{v.name}`: {v.type}"
-            + (f", {v.shape}" if v.shape else "")
-            + (f", {v.size}" if v.size else "")
-            + (f", from {v.cell}" if v.cell else ""),
-        )
-        for v in variables
-    ]
-    return pure.choose_lines(
-        "# Names alive in the kernel now",
-        "variable",
-        rows,
-        share(limits.inventory_tokens, DEFAULTS.inventory_tokens, window),
-        count,
-    )
-
-
-async def _cells(engine: Engine, window: int | None) -> pure.Section | None:
-    """Return the cells run with new source: the newest in full, the others by name."""
-    limits, redact = engine.limits, engine.ports.redactor.text
-    cells = [
-        cell
-        for cell in await engine.ports.kernel.load_cells()
-        if cell.is_new_source and not cell.is_agent
-    ]
-    cells.sort(key=lambda cell: -cell.order)
-    sources = [pure.Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in cells]
-    budget = share(limits.cells_tokens, DEFAULTS.cells_tokens, window)
-    return pure.choose_sources(
-        sources[: limits.recent_cells],
-        budget,
-        engine.meter.estimate_text,
-        older=[source.label for source in sources[limits.recent_cells :]],
-    )
-
-
-def _results(engine: Engine, window: int | None) -> pure.Section | None:
-    """Return the list of offloaded results, newest first."""
-    rows = [
-        (
-            fate.tool_use_id,
-            f"`{fate.tool_use_id}`: {fate.tool}, {fate.lines:,} lines, {fate.chars:,} characters",
-        )
-        for fate in reversed(engine.transcript.fates.values())
-        if fate.fate == "offload"
-    ]
-    return pure.choose_lines(
-        "# Stored results, newest first; read them with `read_result`",
-        "result",
-        rows,
-        share(engine.limits.results_tokens, DEFAULTS.results_tokens, window),
-        engine.meter.estimate_text,
     )
 
 

@@ -264,8 +264,8 @@ class Cell:
     """A cell as the kernel knows it: executed at least once.
 
     `id` is the front end's cell id, else `in-N`. `count` is N of In[N]. `order` grows with each
-    execution. `is_new_source`: the newest execution had another source than the one before it (or
-    is the first). `is_agent`: its source is `%agent` or `%%agent`. `failed`: it raised.
+    execution; `source_order` is that of the first execution with the present source (0: `order`).
+    `is_agent`: its source is `%agent` or `%%agent`. `failed`: it raised.
     """
 
     id: str
@@ -274,7 +274,7 @@ class Cell:
     order: int
     outputs: tuple[Json, ...] = ()
     failed: bool = False
-    is_new_source: bool = True
+    source_order: int = 0
     is_agent: bool = False
 
 

@@ -48,6 +48,9 @@ LEAST_FACTOR, MOST_FACTOR = 0.7, 2.5
 # A single figure further off than this is no tokenizer's doing (earlier thinking dropped, say).
 LEAST_RATIO, MOST_RATIO = 0.5, 4.0
 
+# A figure over this ratio of the estimate, and so many tokens more, is a provider's mistake.
+BELIEVED_RATIO, BELIEVED_TOKENS = 10, 1_000_000
+
 # What stands around a message and around a tool block on the wire, in raw tokens.
 MESSAGE_FRAME, TOOL_FRAME = 4, 10
 
@@ -251,13 +254,21 @@ class TokenMeter:
     def _observe_reply(self, entry: MessageEntry, view: Sequence[Message]) -> None:
         usage = entry.usage
         used = usage.used_tokens if usage else None
-        if usage is None or used is None:
+        if usage is None or used is None or used > self._most_believed(view):
             return
         if usage.output and entry.stop_reason in _WHOLE_REPLIES:
             self._outputs[id(entry.message)] = entry.message, usage.output
         sent = len(view) - 1
         self._teach(usage.input_tokens or 0, entry.raw_tokens or 0, view, sent)
         self._set_base(_Base(len(view), used))
+
+    def _most_believed(self, view: Sequence[Message]) -> int:
+        """Return the largest figure for `view` that can be true, however bad the estimate is.
+
+        Else one absurd figure would fill the window for good.
+        """
+        known = self._bases[-1].tokens if self._bases else 0
+        return BELIEVED_RATIO * (known + self._calibrate(self._count_new(view))) + BELIEVED_TOKENS
 
     def _teach(
         self, input_tokens: int, raw_tokens: int, view: Sequence[Message], sent: int

@@ -48,7 +48,9 @@ class Usage:
         )
 
     def __sub__(self, other: Usage) -> Usage:
-        """Return what came to `self` since it was `other`."""
+        """Return what came to `self` since it was `other`; nothing is unknown, and not zero."""
+        if self == other:
+            return Usage()
         return Usage(
             _difference(self.uncached, other.uncached),
             _difference(self.cache_read, other.cache_read),

@@ -55,7 +55,7 @@ class _Record:
     source: str
     count: int
     order: int
-    is_new_source: bool
+    source_order: int
     is_agent: bool
     parent: str | None
     log: OutputLog = field(default_factory=lambda: OutputLog(CELL_LIMITS))
@@ -77,7 +77,7 @@ class _Record:
             order=self.order,
             outputs=outputs if self.error is None else (*outputs, self.error),
             failed=self.error is not None,
-            is_new_source=self.is_new_source,
+            source_order=self.source_order,
             is_agent=self.is_agent,
         )
 
@@ -171,7 +171,7 @@ class CellRecorder:
             source=source,
             count=count,
             order=self._order,
-            is_new_source=old is None or old.source != source,
+            source_order=old.source_order if old and old.source == source else self._order,
             is_agent=_AGENT.match(source) is not None,
             parent=self._parent_id(),
         )

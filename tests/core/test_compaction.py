@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_ctx.core import compaction as c
+from jupyter_ctx.core import reinjection as r
 from jupyter_ctx.core.blocks import (
     Image,
     Text,
@@ -115,9 +116,9 @@ def test_shrink_takes_what_was_put_back_before_any_turn():
 
 def test_a_thousand_prompts_left_out_are_named_in_few_words():
     """The list of what is not repeated does not grow with the conversation."""
-    prompts = [c.Instruction(n, "x" * (9 if n % 7 else 9_000)) for n in range(1, 2_000)]
+    prompts = [r.Instruction(n, "x" * (9 if n % 7 else 9_000)) for n in range(1, 2_000)]
 
-    section = c.choose_instructions(prompts, 1, 200, len)
+    section = r.choose_instructions(prompts, 1, 200, len)
 
     assert section is not None
     assert len(section.text) < 1_500
@@ -154,12 +155,12 @@ def test_no_text_is_a_failure():
 
 
 def prompts(*lengths):
-    return [c.Instruction(n, f"{n}:" + "x" * length) for n, length in enumerate(lengths, 1)]
+    return [r.Instruction(n, f"{n}:" + "x" * length) for n, length in enumerate(lengths, 1)]
 
 
 def test_first_and_newest_instruction_are_whole():
     """However small the budget, the first and the newest prompt are given whole."""
-    section = c.choose_instructions(prompts(300, 300, 300), 1, 10, letters, long_tokens=200)
+    section = r.choose_instructions(prompts(300, 300, 300), 1, 10, letters, long_tokens=200)
 
     assert "1:" + "x" * 300 in section.text
     assert "3:" + "x" * 300 in section.text
@@ -170,7 +171,7 @@ def test_first_and_newest_instruction_are_whole():
 
 def test_instructions_are_chosen_newest_first_and_shown_oldest_first():
     """With room for one more, the newer one is taken; the order shown is that of the turns."""
-    section = c.choose_instructions(prompts(10, 100, 100, 10), 1, 130, letters)
+    section = r.choose_instructions(prompts(10, 100, 100, 10), 1, 130, letters)
 
     assert [item.id for item in section.items] == ["prompt-1", "prompt-3", "prompt-4"]
     assert section.text.index("1:") < section.text.index("3:") < section.text.index("4:")
@@ -178,7 +179,7 @@ def test_instructions_are_chosen_newest_first_and_shown_oldest_first():
 
 def test_a_long_instruction_in_between_is_a_preview():
     """A long prompt that is neither first nor newest is given by its beginning and name."""
-    section = c.choose_instructions(prompts(1, 5_000, 1), 1, 10_000, letters, long_tokens=2_000)
+    section = r.choose_instructions(prompts(1, 5_000, 1), 1, 10_000, letters, long_tokens=2_000)
 
     assert "5,002 characters in all: `prompt-2`" in section.text
     assert "x" * 700 not in section.text
@@ -186,8 +187,8 @@ def test_a_long_instruction_in_between_is_a_preview():
 
 def test_sources_too_long_are_named():
     """A cell over its bound is named with its id, the next one still comes whole."""
-    sources = [c.Source("a", "cell:a", "y" * 90), c.Source("b", "cell:b", "z = 1")]
-    section = c.choose_sources(sources, 100, letters, most_each_tokens=50)
+    sources = [r.Source("a", "cell:a", "y" * 90), r.Source("b", "cell:b", "z = 1")]
+    section = r.choose_sources(sources, 100, letters, most_each_tokens=50)
 
     assert "cell:a" in section.text
     assert "y" * 10 not in section.text
@@ -196,24 +197,24 @@ def test_sources_too_long_are_named():
 
 def test_a_fence_in_a_source_does_not_end_it():
     """A source with backticks is fenced by more of them."""
-    section = c.choose_sources([c.Source("a", "cell:a", "s = '''```'''")], 100, letters)
+    section = r.choose_sources([r.Source("a", "cell:a", "s = '''```'''")], 100, letters)
 
     assert "````python" in section.text
 
 
 def test_lines_stop_at_the_budget_and_say_so():
     """A list that does not fit is cut at a whole line and says how many are missing."""
-    section = c.choose_lines("# T", "k", [(str(n), "x" * 9) for n in range(10)], 35, letters)
+    section = r.choose_lines("# T", "k", [(str(n), "x" * 9) for n in range(10)], 35, letters)
 
     assert section.text.count("xxxxxxxxx") == 3
     assert "and 7 more" in section.text
-    assert c.choose_lines("# T", "k", [], 35, letters) is None
-    assert c.choose_lines("# T", "k", [("1", "x")], 0, letters) is None
+    assert r.choose_lines("# T", "k", [], 35, letters) is None
+    assert r.choose_lines("# T", "k", [("1", "x")], 0, letters) is None
 
 
 def test_the_summary_message_is_one_user_message():
     """Summary first, then what is put back, counted as such."""
-    section = c.choose_lines("# T", "k", [("1", "x")], 10, letters)
+    section = r.choose_lines("# T", "k", [("1", "x")], 10, letters)
     message, items = c.build_summary_message("Intro.", "What was.", [None, section])
 
     assert message.role == "user"

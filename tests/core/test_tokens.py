@@ -103,7 +103,14 @@ def test_what_came_since_is_estimated() -> None:
 
 @pytest.mark.parametrize(
     "usage",
-    [None, Usage(), Usage(-5, 0, 0, 10), Usage(0, 0, 0, 10), Usage(100, 0, 0, None)],
+    [
+        None,
+        Usage(),
+        Usage(-5, 0, 0, 10),
+        Usage(0, 0, 0, 10),
+        Usage(100, 0, 0, None),
+        Usage(50_000_000, 0, 0, 10),
+    ],
 )
 def test_missing_or_impossible_usage_leaves_an_estimate(usage: Usage | None) -> None:
     """Without a usable figure all of the window is an estimate, and never 0."""

@@ -82,7 +82,10 @@ def test_figures_are_recorded(kernel: RealKernel) -> None:
 
 
 def test_a_cell_is_known_by_the_front_ends_id(kernel: RealKernel) -> None:
-    """One record a cell id, its newest execution, in the order executed; without id `in-N`."""
+    """One record a cell id, its newest execution, in the order executed; without id `in-N`.
+
+    A source that stays the same keeps the place where it was new.
+    """
     n = next_count(kernel) + 2
     kernel.execute("a = 1", cell_id="one")
     kernel.execute("b = 2", cell_id="two")
@@ -90,8 +93,8 @@ def test_a_cell_is_known_by_the_front_ends_id(kernel: RealKernel) -> None:
     kernel.execute("a = 1", cell_id="one")
     kernel.execute("b = 22", cell_id="two")
 
-    found = [(c["id"], c["count"], c["is_new_source"]) for c in cells(kernel)]
-    assert found == [(f"in-{n}", n, True), ("one", n + 1, False), ("two", n + 2, True)]
+    found = [(c["id"], c["count"], c["source_order"] - c["order"]) for c in cells(kernel)]
+    assert found == [(f"in-{n}", n, 0), ("one", n + 1, -3), ("two", n + 2, 0)]
 
 
 @pytest.mark.parametrize(
