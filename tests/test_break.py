@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agent_kernel import agent_kernel, ask, run
-from tests.fake_anthropic import Call, FakeAnthropic, reply
+from tests.agent_kernel import agent_kernel, ask, context, run
+from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, reply
 from tests.kernels import RealKernel
 
 MODEL = "claude-sonnet-5-5"
@@ -62,3 +62,25 @@ def test_code_that_will_not_stop_is_stopped(stage: Stage, code: str) -> None:
     assert run(kernel, "print(type(get_ipython().display_pub).__module__)").text == (
         "ipykernel.zmqshell\n"
     )
+
+
+@pytest.mark.parametrize("tokens", [10**18, 50_000_000, -5])
+def test_absurd_usage_does_not_fill_the_window(stage: Stage, tokens: int) -> None:
+    """A usage figure that cannot be true is no figure: the session goes on with an estimate."""
+    kernel, server = stage.kernel, stage.server
+    usage = {"input_tokens": tokens, "output_tokens": tokens}
+    server.append(reply("One.", usage=usage), "Two.")
+    ask(kernel, "one")
+    assert context(kernel)["is_estimate"]
+    assert 0 < context(kernel)["used_tokens"] < 100_000
+    assert "Two." in str(ask(kernel, "two").outputs)
+    assert not context(kernel)["is_estimate"]
+
+
+def test_a_turn_without_usage_claims_no_tokens(stage: Stage) -> None:
+    """Where the provider said nothing of a turn's tokens, its last line says nothing either."""
+    stage.server.append(reply("One.", usage=NO_USAGE))
+    last = ask(stage.kernel, "one").bundles("text/plain")[-1]
+    assert last.startswith("1 step")
+    assert " tokens" not in last
+    assert "$" not in last

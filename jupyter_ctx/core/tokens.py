@@ -254,7 +254,7 @@ class TokenMeter:
     def _observe_reply(self, entry: MessageEntry, view: Sequence[Message]) -> None:
         usage = entry.usage
         used = usage.used_tokens if usage else None
-        if usage is None or used is None or used > self._most_believed(view):
+        if usage is None or used is None or not self._is_believed(used, view):
             return
         if usage.output and entry.stop_reason in _WHOLE_REPLIES:
             self._outputs[id(entry.message)] = entry.message, usage.output
@@ -262,13 +262,16 @@ class TokenMeter:
         self._teach(usage.input_tokens or 0, entry.raw_tokens or 0, view, sent)
         self._set_base(_Base(len(view), used))
 
-    def _most_believed(self, view: Sequence[Message]) -> int:
-        """Return the largest figure for `view` that can be true, however bad the estimate is.
+    def _is_believed(self, used: int, view: Sequence[Message]) -> bool:
+        """Whether a figure for `view` can be true, however bad the estimate is.
 
         Else one absurd figure would fill the window for good.
         """
+        if used <= BELIEVED_TOKENS:
+            return True
         known = self._bases[-1].tokens if self._bases else 0
-        return BELIEVED_RATIO * (known + self._calibrate(self._count_new(view))) + BELIEVED_TOKENS
+        estimate = known + self._calibrate(self._count_new(view))
+        return used <= BELIEVED_RATIO * estimate + BELIEVED_TOKENS
 
     def _teach(
         self, input_tokens: int, raw_tokens: int, view: Sequence[Message], sent: int

@@ -105,7 +105,8 @@ def parse(text: str) -> tuple[Command, str]:
 
     Raises PromptError that lists near names.
     """
-    name, _, argument = text.strip().partition(" ")
+    name, *rest = text.strip().split(maxsplit=1)
+    argument = rest[0] if rest else ""
     command = COMMANDS.get(name[1:].lower())
     if command is None:
         near = difflib.get_close_matches(name[1:].lower(), COMMANDS, 3, 0.5)

@@ -21,6 +21,9 @@ from .anthropic_wire import mend, mend_text
 CUT_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons after which the last block may be half written."""
 
+MOST_TOKENS: Final = 100_000_000
+"""A usage figure over this is impossible: no window comes near it."""
+
 
 class ReplyReader:
     """Reads one reply, event by event.
@@ -301,8 +304,8 @@ def _is_blank(block: Block) -> bool:
 
 
 def _larger(old: int | None, new: object) -> int | None:
-    if not isinstance(new, int) or isinstance(new, bool):
-        return old
+    if not isinstance(new, int) or isinstance(new, bool) or not 0 <= new <= MOST_TOKENS:
+        return old  # an impossible figure says nothing
     return new if old is None else max(old, new)
 
 
