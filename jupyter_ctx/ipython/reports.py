@@ -184,10 +184,10 @@ def summary_report(found: Mapping[str, object]) -> Report:
         first, last = replaced.get("first_turn"), replaced.get("last_turn")
         span = f"turn {first}" if first == last else f"turns {first} to {last}"
         turns = f"It replaced {replaced.get('messages')} messages of {span}."
-    cost = found.get("cost_usd")
+    cost, seconds = found.get("cost_usd"), found.get("seconds")
     figures = [
         f"{_int(found.get('tokens_before')):,} → {_int(found.get('tokens_after')):,} tokens",
-        words.duration(float(_int(found.get("seconds")))),
+        words.duration(seconds) if isinstance(seconds, int | float) else "",
         words.money(cost) if isinstance(cost, int | float) else "",
     ]
     title = (

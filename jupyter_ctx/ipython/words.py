@@ -100,9 +100,10 @@ _VERBS: Mapping[str, tuple[str, str, str]] = {
 
 
 def _what(name: str, input_: Json, state: int) -> str:
-    """Return what a call does (0), did (1) or was not let do (2)."""
+    """Return what a call does (0), did (1) or was not let do (2); `input_` {}: not known."""
     verbs = _VERBS.get(name, ("Running", "Ran", "Not run:"))
-    return f"{verbs[state]}{_which(name, input_)}"
+    which = _which(name, input_) if input_ or name not in _VERBS else ""
+    return f"{verbs[state]}{which}".rstrip(":")
 
 
 def _which(name: str, input_: Json) -> str:

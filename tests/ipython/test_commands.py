@@ -19,7 +19,14 @@ from jupyter_ctx.ipython.commands import (
     parse,
 )
 from jupyter_ctx.ipython.permissions import Asker, AskPermissions
-from jupyter_ctx.ipython.reports import PART_NAMES, Finding, context_report, doctor_report, table
+from jupyter_ctx.ipython.reports import (
+    PART_NAMES,
+    Finding,
+    context_report,
+    doctor_report,
+    summary_report,
+    table,
+)
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import ScriptedModel, make_session, reply
 
@@ -235,3 +242,10 @@ def test_no_command_shows_markup_that_acts(host: Host) -> None:
     assert acting_parts(lab_html(markdown)) == []
     for name in ("/help", "/context", "/cost", "/permissions", "/model", "/doctor", "/new"):
         assert acting_parts(lab_html(shown(host, name).markdown)) == []
+
+
+def test_a_summary_tells_its_seconds_to_the_tenth() -> None:
+    """Half a second is neither none nor a whole one."""
+    found = {"n": 1, "trigger": "manual", "seconds": 0.5, "tokens_before": 9, "tokens_after": 5}
+
+    assert "9 → 5 tokens · 0.5 s" in summary_report(found)[1]

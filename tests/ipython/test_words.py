@@ -78,6 +78,14 @@ def test_denied_tool_line_says_why():
     assert words.tool_line("run_code", {"code": "x"}, done) == f"Code not run, 1 line: x · {text}"
 
 
+def test_a_call_that_never_began_is_told_without_its_input():
+    """Where the input is not known, the line makes up neither lines nor names."""
+    done = ToolFinished(1, 1, "id", "", "Denied", True, True, 0, 0, 0.0)
+
+    assert words.tool_line("run_code", {}, done) == "Code not run · Denied"
+    assert words.tool_line("inspect", {}, done) == "Not inspected · Denied"
+
+
 def test_retry_counts_down():
     """The countdown names the reason, the time left and the try."""
     event = RetryScheduled(1, 5, 3, 8, 18.0, "Anthropic is overloaded (529).")
