@@ -217,6 +217,11 @@ def test_names_are_known_by_the_cell_that_bound_them(kernel: RealKernel) -> None
     found = kernel.eval(f"[recorder.bound_in(name) for name in {names}]")
     assert found == [None, f"In[{n}]", f"In[{n + 1}]", None]
 
+    kernel.execute("del a\nd = 1")
+    kernel.execute("a = [1]\nd = 2")
+    found = kernel.eval("[recorder.bound_in(name) for name in ('a', 'b', 'd')]")
+    assert found == [f"In[{n + 4}]", f"In[{n + 1}]", f"In[{n + 4}]"]
+
 
 def test_without_the_kernels_hooks_ipythons_record_is_read(tmp_path: Path) -> None:
     """In a shell without hooks (a terminal) streams, displays, results and errors are recorded."""
