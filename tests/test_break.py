@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.agent_kernel import agent_kernel, ask, context, run
-from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, reply
+from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, no_stop_reason, reply
 from tests.kernels import RealKernel
 
 MODEL = "claude-sonnet-5-5"
@@ -84,3 +84,11 @@ def test_a_turn_without_usage_claims_no_tokens(stage: Stage) -> None:
     assert last.startswith("1 step")
     assert " tokens" not in last
     assert "$" not in last
+
+
+def test_text_of_a_reply_that_was_void_is_taken_back(stage: Stage) -> None:
+    """A reply asked for again leaves no text of the first try, finished blocks included."""
+    stage.server.append(no_stop_reason("Void words."), "Good words.")
+    shown = ask(stage.kernel, "one").bundles("text/plain")
+    assert "Void words." not in "".join(shown)
+    assert "Good words." in shown

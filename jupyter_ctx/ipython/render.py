@@ -59,6 +59,7 @@ class CellRenderer:
         self._clock = clock
         self._waiting: _Display | None = None
         self._text: _Text | None = None
+        self._step_texts: list[_Display] = []
         self._tools: dict[str, tuple[_Display, ToolStarted]] = {}
         self._retry: tuple[_Display, RetryScheduled, float] | None = None
         self._sink: CellSink | None = None
@@ -69,6 +70,7 @@ class CellRenderer:
             self._end_retry(event)
         match event:
             case StepStarted():
+                self._step_texts = []
                 self._wait(words.THINKING)
             case CompactionStarted():
                 self._wait(words.COMPACTING)
@@ -154,6 +156,7 @@ class CellRenderer:
     def _end_text(self, text: str) -> None:
         shown = self._text or _Text(self._take_waiting(), self._clock)
         self._text = None
+        self._step_texts.append(shown.display)
         shown.finish(text)
 
     def _flush_text(self) -> None:
@@ -163,9 +166,13 @@ class CellRenderer:
             text.finish(text.text)
 
     def _discard(self) -> None:
-        """Take back the text of a step whose stream broke; it comes again in the same place."""
-        if self._text is not None:
-            self._waiting, self._text = self._text.display, None
+        """Take back the texts of a step whose stream broke; they come again in the same place."""
+        open_ = [] if self._text is None else [self._text.display]
+        shown, self._text, self._step_texts = [*self._step_texts, *open_], None, []
+        for display in shown[1:]:
+            display.show("", "")
+        if shown:
+            self._waiting = shown[0]
             self._wait(words.THINKING)
 
     def _start_tool(self, event: ToolStarted) -> None:
