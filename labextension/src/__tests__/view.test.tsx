@@ -64,6 +64,22 @@ describe('the line in the status bar', () => {
     }
   });
 
+  it.each([
+    [99, '81.9k of 200k · 41 % · ≈ 99 steps', 'About 99 steps'],
+    [5760, '81.9k of 200k · 41 %', 'About 5,760 steps']
+  ])('names %i steps only where they keep the place', (steps_left, line, sentence) => {
+    const state = stateAfter('context_measured');
+    const context = state.context && {
+      ...state.context,
+      compaction: { ...state.context.compaction, steps_left }
+    };
+    const far = { ...state, context };
+
+    expect(gaugeText(far)).toBe(line);
+    expect(gaugeText(far).length).toBeLessThanOrEqual(gaugeSizer(far).length);
+    expect(gaugeSentence(far)).toContain(sentence);
+  });
+
   it('promises no step where nothing compacts by itself', () => {
     const { context } = contextMessage('context_manual');
 

@@ -13,6 +13,7 @@ import {
   formatCount,
   formatPercent,
   formatShare,
+  formatSteps,
   formatUsd,
   isEstimate,
   isSized,
@@ -173,7 +174,7 @@ function stepsPhrase(steps: number | null): React.ReactNode {
     'Compacts after this step'
   ) : (
     <>
-      Compacts in <b>{`≈ ${steps} ${steps === 1 ? 'step' : 'steps'}`}</b>
+      Compacts in <b>{`≈ ${formatSteps(steps)}`}</b>
     </>
   );
 }

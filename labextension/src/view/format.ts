@@ -144,17 +144,20 @@ function forecast(phase: IPanelState['phase'], context: IContext): string {
   if (steps === null || phase === 'compacting' || phase === 'paused') {
     return '';
   }
-  return steps < 1
-    ? 'Compacts after this step.'
-    : `About ${steps} ${steps === 1 ? 'step' : 'steps'} until compaction.`;
+  return steps < 1 ? 'Compacts after this step.' : `About ${formatSteps(steps)} until compaction.`;
 }
 
+/** The forecast for the status bar: none where it is so far off that it says nothing. */
 function shortForecast(context: IContext): string {
   const steps = stepsLeft(context);
-  if (steps === null) {
+  if (steps === null || steps > 99) {
     return '';
   }
-  return steps < 1 ? 'compacts next' : `≈ ${steps} ${steps === 1 ? 'step' : 'steps'}`;
+  return steps < 1 ? 'compacts next' : `≈ ${formatSteps(steps)}`;
+}
+
+export function formatSteps(steps: number): string {
+  return `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'}`;
 }
 
 /** Steps until the window compacts by itself; null when it will not, or nobody knows. */
