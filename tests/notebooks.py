@@ -80,9 +80,16 @@ def find_drift(saved: Notebook, fresh: Notebook) -> list[str]:
         pairs = itertools.zip_longest(_comparable(was), _comparable(now), fillvalue="nothing")
         for before, after in pairs:
             if before != after:
-                found.append(f"{was.id}:\n  saved {before!r:.2000}\n  fresh {after!r:.2000}")
+                found.append(f"{was.id}: {_contrast(repr(before), repr(after))}")
                 break
     return found
+
+
+def _contrast(before: str, after: str) -> str:
+    """Return both texts from shortly before the place where they part."""
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    start = max(0, sum(1 for _ in same) - 60)
+    return f"\n  saved …{before[start : start + 300]}\n  fresh …{after[start : start + 300]}"
 
 
 def _comparable(cell: Notebook) -> Iterator[object]:
@@ -95,14 +102,13 @@ def _comparable(cell: Notebook) -> Iterator[object]:
             case "error":
                 yield output.ename, output.evalue
             case _:
-                data = {mime: _steady(it, is_report) for mime, it in output.data.items()}
-                yield output.output_type, data
+                yield output.output_type, _steady(output.data, is_report)
 
 
 def _steady(value: object, is_report: bool) -> object:
     """Return `value` without what differs from run to run; of a report's figures, only the form."""
     if isinstance(value, dict):
-        return {name: _steady(each, is_report) for name, each in value.items()}
+        return {name: _steady(value[name], is_report) for name in sorted(value)}
     if isinstance(value, list):
         return [_steady(each, is_report) for each in value]
     if not isinstance(value, str):
