@@ -22,6 +22,12 @@ _OWN_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 _OWN_PREFIXES = ("ANTHROPIC_", "OPENAI_", "JUPYTER_CTX_")
 _KEY_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN")
 
+_COMMON = " etaoinsrhldcumfpg0w1y2b.v3k_5-46x789jqz"
+"""Characters of texts, about the commonest first; others are rarer. Only speed depends on it."""
+
+_CORE_CHARS = 5
+"""Up to here the search of a string looks at its last character first, whatever else it holds."""
+
 
 def secrets_from(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the program's own keys in `environ`, by name; too short ones are left out.
@@ -60,12 +66,11 @@ class Redactor:
                 forms.setdefault(form, f"[redacted: {name}]")
         # The longest first: of two keys that begin at the same place the longer one gives the name.
         self._forms = sorted(forms.items(), key=lambda item: (-len(item[0]), item[0]))
+        self._probes = [_probes(form) for form, _ in self._forms]
 
     def text(self, text: str) -> str:
         """Return `text` without the secrets."""
-        if not any(form in text for form, _ in self._forms):
-            return text
-        return _replace(text, self._spans(text, 0))
+        return _replace(text, self._spans(text, 0)) if self._occurs_in(text) else text
 
     def json(self, value: T) -> T:
         """Return a JSON value with every string in it redacted, keys of objects too.
@@ -86,7 +91,17 @@ class Redactor:
         return Stream(self)
 
     def _is_in(self, value: object) -> bool:
-        return any(form in text for text in _strings(value) for form, _ in self._forms)
+        return any(self._occurs_in(text) for text in _strings(value))
+
+    def _occurs_in(self, text: str) -> bool:
+        """Return whether a secret is in `text`: most texts lack one of its rarer characters."""
+        for probes in self._probes:
+            for probe in probes:
+                if probe not in text:
+                    break
+            else:
+                return True
+        return False
 
     def _copy(self, value: object) -> object:
         """Copy `value` breadth first: nesting costs no stack."""
@@ -162,7 +177,7 @@ class Stream:
 
     def _release(self, text: str, cut: int) -> str:
         redactor, covered = self._redactor, self._covered
-        if not covered and not any(form in text for form, _ in redactor._forms):
+        if not covered and not redactor._occurs_in(text):
             self._held = text[cut:]
             return text[:cut]
         spans = redactor._spans(text, covered)
@@ -182,6 +197,19 @@ def _forms(value: str) -> Iterator[str]:
         escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         yield escaped
         yield escaped.replace("/", "\\/")
+
+
+def _probes(form: str) -> tuple[str, ...]:
+    """Return what must be in a text that holds `form`, the quickest to look for first.
+
+    Its rarest characters one by one, a piece that ends rarely, and `form` itself.
+    """
+    rank = {char: at for at, char in enumerate(_COMMON)}
+    rarity = [rank.get(char, len(_COMMON)) for char in form]
+    rarest = sorted(set(form), key=lambda char: (-rank.get(char, len(_COMMON)), char))
+    ends = range(min(_CORE_CHARS, len(form)), len(form) + 1)
+    end = max(ends, key=lambda end: (rarity[end - 1], sum(rarity[end - _CORE_CHARS : end])))
+    return (*rarest[:8], form[end - _CORE_CHARS : end], form)
 
 
 def _occurrences(form: str, text: str) -> Iterator[int]:
