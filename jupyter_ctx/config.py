@@ -242,6 +242,10 @@ class Settings:
             _check(spec.name, getattr(self, spec.name), hints[spec.name])
 
 
+_MOST = 1e15
+"""No setting means more than this; infinity and what is no number are refused with it."""
+
+
 def _check(name: str, value: object, kind: object) -> None:
     """Raise ConfigError unless `value` is of `kind` and not negative."""
     origin = typing.get_origin(kind)
@@ -254,8 +258,10 @@ def _check(name: str, value: object, kind: object) -> None:
     if origin is dict:
         if not isinstance(value, Mapping):
             raise ConfigError(f"Setting {name} must be an object, not {value!r}.", name=name)
+        for key, inner in value.items():
+            _check_inner(f"{name}[{key!r}]", inner, typing.get_args(kind)[1], name)
         return
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and type(value) is int and abs(value) < _MOST:
         value = float(value)
     if not isinstance(kind, type) or not isinstance(value, kind):
         wanted = getattr(kind, "__name__", str(kind))
@@ -264,6 +270,16 @@ def _check(name: str, value: object, kind: object) -> None:
         raise ConfigError(f"Setting {name} is {value!r}; it must be a number.", name=name)
     if isinstance(value, (int, float)) and value < 0:
         raise ConfigError(f"Setting {name} is {value!r}; it cannot be negative.", name=name)
+    if isinstance(value, (int, float)) and not value < _MOST:
+        raise ConfigError(f"Setting {name} must be a number below {_MOST:g}.", name=name)
+
+
+def _check_inner(label: str, value: object, kind: object, name: str) -> None:
+    """Check a value within the object that setting `name` is."""
+    try:
+        _check(label, value, kind)
+    except ConfigError as error:
+        raise ConfigError(str(error), name=name) from None
 
 
 SETTING_NAMES: tuple[str, ...] = tuple(spec.name for spec in dataclasses.fields(Settings))
@@ -333,10 +349,14 @@ def read_file(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path} cannot be read: {error}.", name="settings.json") from error
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no valid JSON: {error}.", name="settings.json") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold one JSON object.", name="settings.json")
+    try:
+        make_settings(found)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}", name=error.name) from None
     return found
 
 

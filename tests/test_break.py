@@ -5,9 +5,15 @@ All tests share one kernel and one strict server; each begins a session of its o
 
 from __future__ import annotations
 
+import math
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from jupyter_ctx.config import make_settings, read_file
+from jupyter_ctx.errors import ConfigError
 
 from tests.agent_kernel import agent_kernel, ask, context, run
 from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, no_stop_reason, reply
@@ -64,6 +70,21 @@ def test_code_that_will_not_stop_is_stopped(stage: Stage, code: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import builtins\nfor n in ('print', 'len', 'getattr', 'BaseException'): delattr(builtins, n)",
+        "import builtins\nbuiltins.print = builtins.len = builtins.isinstance = None",
+    ],
+)
+def test_builtins_are_as_they_were(stage: Stage, code: str) -> None:
+    """Code that deletes or replaces builtins breaks neither the turn nor the user's cells."""
+    kernel, server = stage.kernel, stage.server
+    server.append(reply("I run it.", tools=[Call("run_code", code=code)]), "Still here.")
+    assert "Still here." in str(ask(kernel, "go").outputs)
+    assert run(kernel, "print(len([1]), isinstance(1, int))").text == "1 True\n"
+
+
 @pytest.mark.parametrize("tokens", [10**18, 50_000_000, -5])
 def test_absurd_usage_does_not_fill_the_window(stage: Stage, tokens: int) -> None:
     """A usage figure that cannot be true is no figure: the session goes on with an estimate."""
@@ -92,3 +113,51 @@ def test_text_of_a_reply_that_was_void_is_taken_back(stage: Stage) -> None:
     shown = ask(stage.kernel, "one").bundles("text/plain")
     assert "Void words." not in "".join(shown)
     assert "Good words." in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("timeout_s", math.nan),
+        ("timeout_s", math.inf),
+        ("timeout_s", 10**400),
+        ("retries", 10**30),
+        ("prices", {"model": 1}),
+        ("prices", {"model": {"input": math.nan}}),
+        ("prices", {"model": {"input": "much"}}),
+    ],
+)
+def test_numbers_that_are_none_are_no_settings(name: str, value: object) -> None:
+    """A setting of no use is refused when it is made, and the sentence names it."""
+    with pytest.raises(ConfigError, match=name):
+        make_settings({name: value})
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"nope": 1}', '{"retries": "x"}', "[1]", "{"])
+def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
+    """What is wrong in settings.json is said with the path of the file."""
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"settings\.json"):
+        read_file(path)
+
+
+@pytest.mark.parametrize("name", ['""', "a b", "../x", "x" * 300])
+def test_what_is_no_name_of_a_model_is_refused(stage: Stage, name: str) -> None:
+    """`/model` with what no model is called changes nothing."""
+    ran = stage.kernel.execute(f"%agent /model {name}")
+    assert "no name of a model" in ran.reply["evalue"]
+    model = stage.kernel.eval("__import__('jupyter_ctx').current_session().model_name")
+    assert model == MODEL
+
+
+def test_a_new_session_although_the_old_one_lost_its_folder(stage: Stage) -> None:
+    """`/new` starts a session although the old one can no more be stored, and says that."""
+    stage.server.append("One.", "Two.", "Three.")
+    ask(stage.kernel, "one")
+    shutil.rmtree(stage.kernel.home)
+    ask(stage.kernel, "two")
+    shown = str(run(stage.kernel, "%agent /new").outputs)
+    assert "could not be written" in shown
+    assert "New session" in shown
+    assert "could not" not in str(ask(stage.kernel, "three").outputs)

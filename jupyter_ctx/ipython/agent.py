@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from ..errors import BusyError, CtxError, PromptError
+from ..errors import BusyError, CtxError, PromptError, StoreError
 
 # What a shell without a turn does not need is imported where it is used: loading stays quick.
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Agent:
             self.bridge.close()
         opened, self._opened = self._opened, None
         if opened is not None:
-            opened.close()
+            self._close(opened)
 
     # What a cell asks ---------------------------------------------------------------------------
 
@@ -271,10 +271,17 @@ class Agent:
         opened = open_other()
         old, self._opened = self._opened, None
         if old is not None:
-            old.close()
+            self._close(old)
         self.permissions.revoke()
         self._take(opened, is_first=old is None)
         return opened.session
+
+    def _close(self, opened: Opened) -> None:
+        """Close a session; that its store can no more be written is said, and stops nothing."""
+        try:
+            opened.close()
+        except StoreError as error:
+            self._notes.append((str(error), ""))
 
     def _take(self, opened: Opened, *, is_first: bool) -> None:
         """Make the session the kernel's, and note what must be said about it."""

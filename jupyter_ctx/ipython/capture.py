@@ -104,10 +104,9 @@ def _run(
     except:  # noqa: E722 - the code may have deleted the very name BaseException
         escaped = sys.exc_info()[1]
     finally:
-        # First the builtins, and without the help of any: what follows needs them.
+        # First the builtins, and without the help of any: what follows needs them as they were.
         for name in known_builtins:
-            if name not in live_builtins:
-                live_builtins[name] = known_builtins[name]
+            live_builtins[name] = known_builtins[name]
         replaced.close()
     return result, escaped
 

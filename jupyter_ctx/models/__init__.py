@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from ..core.ports import Model
     from .anthropic import TextRedactor
 
+_NAME = re.compile(r"[^\W_][\w.:/@+-]{0,199}")
 LATER_PREFIXES = ("openai:", "ollama:")
 
 
@@ -41,6 +43,8 @@ def make_model(
     """
     if not name.strip():
         raise ConfigError("The model has no name: set JUPYTER_CTX_MODEL.", name="model")
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name[:40]!r} is no name of a model.", name="model")
     if name == DEMO_MODEL:
         from .demo import DemoModel
 
