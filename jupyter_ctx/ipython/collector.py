@@ -21,8 +21,38 @@ CHUNK_CHARS = 256 * 1024
 """Text past the live part is handled in pieces of this size: the cost is in bytes, not in lines."""
 
 
+BURST_CHARS = 16 * 1024
+"""Past the live part, so much may be written before it is passed on, if it comes quickly."""
+
+WRITE_CHARS = 64
+"""What one write counts for besides its text: a burst has some hundred writes at most."""
+
+BURST_S = 0.02
+"""Writes that come faster than so are a burst: then a note may be late by the burst's length."""
+
+
+class Burst:
+    """What a stream may put aside by itself: `texts`, of so many characters as there is `room`."""
+
+    __slots__ = ("room", "texts")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.room = 0
+
+    def take(self) -> list[str]:
+        """Return the texts and forget them; another thread may be adding to them."""
+        taken = self.texts[: len(self.texts)]
+        del self.texts[: len(taken)]
+        return taken
+
+
 class Collector:
-    """Takes what a run writes, displays and raises; any thread may bring it."""
+    """Takes what a run writes, displays and raises; any thread may bring it.
+
+    `bursts` gives each stream what it may add to without asking: room is there only while writes
+    come quickly, nothing else comes between, and text is not shown as it comes.
+    """
 
     def __init__(self, log: OutputLog, live: Live, redactor: Redactor) -> None:
         self._log = log
@@ -31,16 +61,21 @@ class Collector:
         self._lock = threading.RLock()
         self._name: StreamName = "stdout"
         self._redact = redactor.stream()
+        self.bursts: dict[StreamName, Burst] = {"stdout": Burst(), "stderr": Burst()}
         self._pending: list[str] = []
         self._pending_chars = 0
+        self._written_at = 0.0
         self.has_error = False
 
     def write(self, name: StreamName, text: str) -> None:
-        """Take text of stdout or stderr."""
+        """Take text of stdout or stderr, after what its stream has put aside."""
         with self._lock:
-            if name != self._name and text:
+            if name != self._name:
+                if not text:
+                    return
                 self._settle()
                 self._name = name
+            self._take_burst()
             if len(text) > CHUNK_CHARS:
                 for start in range(0, len(text), CHUNK_CHARS):
                     self._drain()
@@ -48,8 +83,12 @@ class Collector:
             else:
                 self._pending.append(text)
             self._pending_chars += len(text)
-            if self._pending_chars >= CHUNK_CHARS or monotonic() >= self._live.next_at:
+            now, before = monotonic(), self._written_at
+            self._written_at = now
+            if self._pending_chars >= CHUNK_CHARS or now >= self._live.next_at:
                 self._drain()
+            if self._live.next_at and now - before < BURST_S:
+                self.bursts[name].room = BURST_CHARS
 
     def flush(self) -> None:
         """Pass on what waits for more; the beginning of a possible secret goes on waiting."""
@@ -115,6 +154,9 @@ class Collector:
         """Pass on everything there is: the run is over."""
         with self._lock:
             self._settle()
+            for name in self.bursts:  # put aside by a thread while the other stream took over
+                self._name = name
+                self._settle()
             self._live.finish()
 
     def _error(self, ename: str, evalue: str, lines: Sequence[str]) -> None:
@@ -132,7 +174,13 @@ class Collector:
     def _bundle(self, data: Mapping[str, object]) -> dict[str, object]:
         return self._redactor.json(clean_bundle(data))
 
+    def _take_burst(self) -> None:
+        if taken := self.bursts[self._name].take():
+            self._pending += taken
+            self._pending_chars += sum(map(len, taken))
+
     def _drain(self) -> None:
+        self._take_burst()
         if not self._pending:
             return
         text, self._pending, self._pending_chars = "".join(self._pending), [], 0
@@ -140,6 +188,7 @@ class Collector:
 
     def _settle(self) -> None:
         """Pass on the running stream's text, all of it: another output follows."""
+        self.bursts[self._name].room = 0
         self._drain()
         self._emit(self._redact.flush())
 

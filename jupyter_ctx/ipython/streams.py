@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
-from os import getpid
 from typing import Any
+from weakref import WeakSet
 
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
-from .collector import Collector
+from .collector import WRITE_CHARS, Burst, Collector
 from .outputlog import StreamName
 
 
@@ -31,10 +32,11 @@ class CaptureStream(io.TextIOBase):
         self, collector: Collector, check: Callable[[], None], name: StreamName, original: Any
     ) -> None:
         self._collector: Collector | None = collector
+        self._burst = collector.bursts[name]
         self._check = check
         self._name: StreamName = name
         self._original = original
-        self._pid = getpid()
+        _attached.add(self)
 
     encoding = "utf-8"
 
@@ -49,18 +51,22 @@ class CaptureStream(io.TextIOBase):
             if not isinstance(text, str):
                 raise TypeError(f"write() argument must be str, not {type(text).__name__}")
             text = str.__str__(text)
-        collector = self._collector
-        if collector is None or getpid() != self._pid:
+        size, burst = len(text), self._burst
+        # Most of many small writes end here: a program's `print` costs little more than without us.
+        if (room := burst.room - size - WRITE_CHARS) >= 0:
+            burst.room = room
+            burst.texts.append(text)
+        elif (collector := self._collector) is None:
             self._later().write(text)
         else:
             collector.write(self._name, text)
             self._check()
-        return len(text)
+        return size
 
     def flush(self) -> None:
         """Pass on what is held back."""
         collector = self._collector
-        if collector is None or getpid() != self._pid:
+        if collector is None:
             self._later().flush()
         else:
             collector.flush()
@@ -68,7 +74,8 @@ class CaptureStream(io.TextIOBase):
 
     def detach(self) -> Any:
         """End the capture; return the stream this one stood for."""
-        self._collector = None
+        self._collector, self._burst = None, Burst()
+        _attached.discard(self)
         return self._original
 
     def close(self) -> None:
@@ -89,6 +96,19 @@ class CaptureStream(io.TextIOBase):
     def _later(self) -> Any:
         current = getattr(sys, self._name, None)
         return self._original if current is None or current is self else current
+
+
+_attached: WeakSet[CaptureStream] = WeakSet()
+
+
+def _detach_all() -> None:
+    """In a forked child nothing is captured."""
+    for stream in list(_attached):
+        stream.detach()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_detach_all)
 
 
 class CapturePublisher(DisplayPublisher):

@@ -77,6 +77,53 @@ def test_streams_keep_their_order_and_are_merged(scratch: Scratch) -> None:
     assert not execution.failed
 
 
+BURSTS = """
+import os, sys
+from IPython.display import display
+for n in range(30):
+    for m in range(100):
+        print('out', n, m)
+    print('sk-ant-ap', end='')
+    print('i03-secret', end='')
+    print('err', n, file=sys.stderr)
+    for m in range(100):
+        print('more', n, m)
+    display(n)
+    if n == 20 and os.fork() == 0:
+        print('of the child')
+        os._exit(0)
+"""
+
+
+def test_quick_writes_keep_their_order(scratch: Scratch) -> None:
+    """Past the live part many small writes stay in order, keys are found, a fork repeats none."""
+    scratch.secrets = [SECRET]
+    execution = scratch.run(BURSTS, live_output_head=10)
+
+    assert kinds(execution) == ["stdout", "stderr", "stdout", "display_data"] * 30
+    for n in range(30):
+        first, error, more, _ = execution.outputs[4 * n : 4 * n + 4]
+        lines = "".join(f"out {n} {m}\n" for m in range(100))
+        assert first["text"] == lines + "[redacted: ANTHROPIC_API_KEY]"
+        assert error["text"] == f"err {n}\n"
+        assert more["text"] == "".join(f"more {n} {m}\n" for m in range(100))
+
+
+def test_text_after_a_clear_is_shown_at_once(scratch: Scratch) -> None:
+    """A burst ends at a clear: what is printed after it is shown while the code goes on."""
+    sink = ListSink()
+    scratch.shell.user_ns["shown"] = lambda: sink.text
+    scratch.run(
+        "from IPython.display import clear_output\n"
+        "for _ in range(3_000): print('before')\n"
+        "clear_output()\nprint('after')\nseen = shown()",
+        sink=sink,
+        live_output_head=1_000,
+    )
+
+    assert "after\n" in scratch.shell.user_ns["seen"]
+
+
 def test_display_updates_are_applied_in_place(scratch: Scratch) -> None:
     """An update replaces the display of its id where it stands; an unknown id changes nothing."""
     execution = scratch.run(
