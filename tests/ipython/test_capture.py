@@ -89,14 +89,16 @@ for n in range(30):
     for m in range(100):
         print('more', n, m)
     display(n)
-    if n == 20 and os.fork() == 0:
-        print('of the child')
-        os._exit(0)
+    if n == 20:
+        if os.fork() == 0:
+            print('of the child', flush=True)
+            os._exit(0)
+        os.wait()
 """
 
 
-def test_quick_writes_keep_their_order(scratch: Scratch) -> None:
-    """Past the live part many small writes stay in order, keys are found, a fork repeats none."""
+def test_quick_writes_keep_their_order(scratch: Scratch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Past the live part many small writes stay in order, keys are found; a fork writes past it."""
     scratch.secrets = [SECRET]
     execution = scratch.run(BURSTS, live_output_head=10)
 
@@ -107,6 +109,7 @@ def test_quick_writes_keep_their_order(scratch: Scratch) -> None:
         assert first["text"] == lines + "[redacted: ANTHROPIC_API_KEY]"
         assert error["text"] == f"err {n}\n"
         assert more["text"] == "".join(f"more {n} {m}\n" for m in range(100))
+    assert capfd.readouterr().out == "of the child\n"
 
 
 def test_text_after_a_clear_is_shown_at_once(scratch: Scratch) -> None:
