@@ -14,9 +14,8 @@ import pytest
 
 from jupyter_ctx.config import make_settings, read_file
 from jupyter_ctx.errors import ConfigError
-
-from tests.agent_kernel import agent_kernel, ask, context, run
-from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, no_stop_reason, reply
+from tests.agent_kernel import agent_env, agent_kernel, ask, context, run
+from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, no_stop_reason, reply, status
 from tests.kernels import RealKernel
 
 MODEL = "claude-sonnet-5-5"
@@ -73,7 +72,7 @@ def test_code_that_will_not_stop_is_stopped(stage: Stage, code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import builtins\nfor n in ('print', 'len', 'getattr', 'BaseException'): delattr(builtins, n)",
+        "import builtins\nfor n in ('print', 'len', 'BaseException'): delattr(builtins, n)",
         "import builtins\nbuiltins.print = builtins.len = builtins.isinstance = None",
     ],
 )
@@ -161,3 +160,27 @@ def test_a_new_session_although_the_old_one_lost_its_folder(stage: Stage) -> Non
     assert "could not be written" in shown
     assert "New session" in shown
     assert "could not" not in str(ask(stage.kernel, "three").outputs)
+
+
+@pytest.mark.parametrize("command", ["/no{}", "/resume {}", "/model {}", "/summary {}"])
+def test_a_key_typed_into_a_command_is_not_shown(stage: Stage, command: str) -> None:
+    """What a command says, also of a wrong argument, never holds a key of the program's own."""
+    key = agent_env(stage.server, MODEL)["ANTHROPIC_API_KEY"]
+    ran = stage.kernel.execute(f"%agent {command.format(key)}")
+    assert not ran.ok
+    shown = [message for message in ran.messages if message["msg_type"] != "execute_input"]
+    assert key not in str(shown)
+    assert key not in str(ran.reply)
+
+
+def test_a_stopped_countdown_claims_no_further_try(stage: Stage) -> None:
+    """Of a retry that was stopped before its time the cell does not say that it was made."""
+    kernel, server = stage.kernel, stage.server
+    server.append(status(429, retry_after=200))
+    request = kernel.submit("%agent go")
+    server.wait_for(len(server.messages) + 1)
+    kernel.interrupt()
+    shown = kernel.collect(request, timeout=10).bundles("text/plain")
+    assert "Tried again" not in str(shown)
+    server.append("Still here.")
+    assert "Still here." in str(ask(kernel, "and now?").outputs)

@@ -66,6 +66,10 @@ class Opener(Protocol):
         """Return the settings in force. Raises ConfigError."""
         ...
 
+    def redact(self, text: str) -> str:
+        """Return `text` without the program's own keys."""
+        ...
+
     def open_here(self) -> Opened:
         """Open the notebook's session, or start one. Raises CtxError."""
         ...
@@ -222,7 +226,7 @@ class Agent:
     def _run_command(self, text: str, renderer: Renderer) -> None:
         from .commands import parse
 
-        command, argument = parse(text)
+        command, argument = parse(self.opener.redact(text))
         if self._opened is not None:
             self._refresh(self._opened.session)
         shown: Shown | None = command.run(self, argument)

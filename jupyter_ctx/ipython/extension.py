@@ -129,6 +129,10 @@ class Wiring:
         except RuntimeError:  # there is no home folder to look for settings.json in
             return make_settings({**read_env(os.environ), **self._explicit()})
 
+    def redact(self, text: str) -> str:
+        """Return `text` without the program's own keys, those set since the start included."""
+        return self._redact().text(text)
+
     # Opening ------------------------------------------------------------------------------------
 
     def open_here(self) -> Opened:

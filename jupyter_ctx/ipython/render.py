@@ -18,6 +18,7 @@ from ..core.events import (
     CompactionFailed,
     CompactionFinished,
     CompactionStarted,
+    ContextChanged,
     CtxEvent,
     NoteAdded,
     ResultOffloaded,
@@ -66,7 +67,7 @@ class CellRenderer:
 
     def __call__(self, event: CtxEvent) -> None:
         """Show what happened."""
-        if not isinstance(event, RetryScheduled):
+        if not isinstance(event, RetryScheduled | ContextChanged):
             self._end_retry(event)
         match event:
             case StepStarted():
@@ -195,9 +196,10 @@ class CellRenderer:
 
     def _end_retry(self, event: CtxEvent) -> None:
         if self._retry is not None:
-            display, retry, _ = self._retry
+            display, retry, end = self._retry
             self._retry = None
-            display.show(*_quiet(words.retried_line(retry)))
+            was_stopped = isinstance(event, TurnFinished) and self._clock() < end
+            display.show(*_quiet(words.retried_line(retry, was_stopped=was_stopped)))
 
     def _close_sink(self) -> None:
         if self._sink is not None:

@@ -16,6 +16,7 @@ from ..core.events import (
     CompactionFailed,
     CompactionFinished,
     CompactionStarted,
+    ContextChanged,
     CtxEvent,
     NoteAdded,
     ResultOffloaded,
@@ -63,9 +64,12 @@ class TerminalRenderer:
 
     def __call__(self, event: CtxEvent) -> None:
         """Show what happened."""
-        if not isinstance(event, RetryScheduled) and self._retry is not None:
+        quiet = RetryScheduled | ContextChanged
+        if not isinstance(event, quiet) and self._retry is not None:
+            retry, end = self._retry
             self._end_live()
-            self.line(words.retried_line(self._retry[0]))
+            was_stopped = isinstance(event, TurnFinished) and self._clock() < end
+            self.line(words.retried_line(retry, was_stopped=was_stopped))
             self._retry = None
         match event:
             case StepStarted():

@@ -149,9 +149,11 @@ def retry_lines(event: RetryScheduled, seconds_left: float) -> tuple[str, str]:
     )
 
 
-def retried_line(event: RetryScheduled) -> str:
-    """Return what stays of a countdown."""
+def retried_line(event: RetryScheduled, *, was_stopped: bool = False) -> str:
+    """Return what stays of a countdown, also of one that was stopped before its end."""
     reason = event.reason.strip().rstrip(".")
+    if was_stopped:
+        return f"{reason}. Not tried again."
     return f"{reason}. Tried again after {duration(event.wait_s)}."
 
 
