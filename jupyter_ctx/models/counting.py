@@ -1,24 +1,27 @@
 """Counting tokens with no network: cl100k ranks shipped as package data.
 
-`cl100k.xz` holds the 100,256 ranks in order, each as one length byte and the token's bytes. The
-encoding is built directly from them: `tiktoken.get_encoding` would fetch them at first use, and
-behind some proxies never return. Ranks and split pattern are those of cl100k_base (see NOTICE).
+`cl100k.zlib` holds the 100,256 tokens in the order of their ranks: a length byte of each, then the
+bytes of all. The encoding is built directly from them: `tiktoken.get_encoding` would fetch them at
+first use, and behind some proxies never return. Ranks and split pattern are those of cl100k_base
+(see NOTICE).
 
 The count is raw: a model's own tokenizer differs by a factor that the session learns from usage.
 """
 
 from __future__ import annotations
 
-import lzma
+import pkgutil
+import struct
 import threading
+import zlib
 from collections import OrderedDict
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import tiktoken
 
-RANKS_FILE: Final = "cl100k.xz"
+RANKS_FILE: Final = "cl100k.zlib"
+TOKENS: Final = 100_256
 PIECE_CHARS: Final = 64 * 1024
 """Texts are encoded in pieces of so many characters.
 
@@ -38,16 +41,15 @@ _PATTERN: Final = (
 
 
 def load_ranks() -> dict[bytes, int]:
-    """Return the 100,256 tokens with their ranks, from package data; about 0.2 s."""
-    packed = (resources.files(__package__) / RANKS_FILE).read_bytes()
-    data = lzma.decompress(packed)
-    ranks: dict[bytes, int] = {}
-    at = 0
-    while at < len(data):
-        end = at + 1 + data[at]
-        ranks[data[at + 1 : end]] = len(ranks)
-        at = end
-    return ranks
+    """Return the 100,256 tokens with their ranks, from package data; about 0.03 s."""
+    packed = pkgutil.get_data(__package__, RANKS_FILE)
+    if packed is None:
+        raise FileNotFoundError(f"{RANKS_FILE} is not where {__package__} was loaded from")
+    data = zlib.decompress(packed)
+    forms = [f"{size}s" for size in range(256)]
+    # One format for all of them: cutting token by token takes three times as long.
+    tokens = struct.unpack_from("".join([forms[size] for size in data[:TOKENS]]), data, TOKENS)
+    return dict(zip(tokens, range(TOKENS), strict=True))
 
 
 class TiktokenCounter:
