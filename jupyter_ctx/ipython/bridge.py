@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import logging
 import queue
 import signal
 import threading
@@ -34,6 +35,9 @@ STOP_S = 2.0
 
 TICK_S = 0.1
 """How often a thread that awaits looks up: an interrupt of an `await` takes effect only then."""
+
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,18 +289,29 @@ class Bridge:
         """Whether a generator is being driven."""
         return bool(self._drives)
 
-    def close(self) -> None:
-        """Cancel what runs, and end the loop and its thread; waits at most 2 s."""
+    def finish(self, last: Callable[[], Awaitable[None]]) -> None:
+        """Await `last()` on the loop; without a loop there is nothing to finish there.
+
+        Raises what it raises, and BusyError if it was interrupted.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            self.wait(last)
+
+    def close(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Cancel what runs, await `last()` on the loop, then end the loop and its threads.
+
+        Waits at most 2 s for what runs and 2 s for `last`; without a loop neither is there.
+        """
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is None or thread is None or not thread.is_alive():
             return
-        asyncio.run_coroutine_threadsafe(_finish_tasks(), loop).add_done_callback(
+        asyncio.run_coroutine_threadsafe(_finish_all(last), loop).add_done_callback(
             lambda done: loop.call_soon_threadsafe(loop.stop)
         )
         if thread is not threading.current_thread():
-            thread.join(STOP_S)
+            thread.join(2 * STOP_S)
 
     # Behind both ----------------------------------------------------------------------------------
 
@@ -366,19 +381,30 @@ async def _pump(drive: _Drive, start: Start) -> BaseException | None:
 
 
 def _end(drive: _Drive, task: asyncio.Task[BaseException | None]) -> None:
-    """Tell the thread that asked. A task cancelled before its first step has no result."""
+    """Tell the thread that asked. A task cancelled before its first step has no result.
+
+    It has an error of its own if the generator could not be made, or not be closed.
+    """
     drive.is_over = True
-    drive.put(_End(None if task.cancelled() else task.result()))
+    drive.put(_End(None if task.cancelled() else task.exception() or task.result()))
 
 
-async def _finish_tasks() -> None:
-    """Cancel every other task of this loop and wait for them, at most 2 s."""
+async def _finish_all(last: Callable[[], Awaitable[None]] | None) -> None:
+    """Cancel every other task of this loop, then await `last()`; 2 s for each."""
+    loop = asyncio.get_running_loop()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=STOP_S)
-    await asyncio.get_running_loop().shutdown_asyncgens()
+    await loop.shutdown_asyncgens()
+    try:
+        async with asyncio.timeout(STOP_S):
+            if last is not None:
+                await last()
+            await loop.shutdown_default_executor()
+    except Exception:
+        _log.exception("The loop ends although not all of it could be closed.")
 
 
 async def _next(items: asyncio.Queue[_Item]) -> _Item:

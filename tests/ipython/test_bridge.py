@@ -445,3 +445,75 @@ def test_close_stops_the_thread_and_a_new_turn_starts_it_again(bridge):
     assert not any(thread.name == "jupyter_ctx" for thread in threading.enumerate())
 
     assert texts(bridge, turn) == ["a"]
+
+
+def test_a_turn_that_cannot_be_made_raises(bridge):
+    """What making or closing the generator raises reaches who asked, who never waits for ever."""
+
+    def start():
+        raise OSError("not made")
+
+    class Unclosable:
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            raise StopAsyncIteration
+
+        async def asend(self, value): ...
+
+        async def athrow(self, kind): ...
+
+        async def aclose(self):
+            raise OSError("not closed")
+
+    with pytest.raises(OSError, match="not made"):
+        bridge.run(start, text_of)
+    with pytest.raises(OSError, match="not closed"):
+        bridge.run(Unclosable, text_of)
+
+
+def test_the_last_word_is_awaited_on_the_loop(bridge):
+    """`finish` and `close` await it on the loop's thread, after what ran; without a loop not."""
+    seen = []
+
+    async def last():
+        seen.append(threading.current_thread().name)
+
+    async def turn():
+        yield say("a")
+        seen.append("turn")
+
+    bridge.finish(last)
+    bridge.close(last)
+    assert seen == []
+    texts(bridge, turn)
+    bridge.finish(last)
+    bridge.close(last)
+    assert seen == ["turn", "jupyter_ctx", "jupyter_ctx"]
+
+
+def test_close_ends_the_workers_too(bridge):
+    """Threads that the loop started for blocking calls are gone when `close` returns."""
+
+    async def turn():
+        yield say(await asyncio.to_thread(lambda: threading.current_thread().name))
+
+    [worker] = texts(bridge, turn)
+    bridge.close()
+    assert worker not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_last_word_that_fails_keeps_no_thread(bridge, caplog):
+    """`close` ends the thread whatever the last word raises, and logs it."""
+
+    async def last():
+        raise OSError("no")
+
+    async def turn():
+        yield say("a")
+
+    texts(bridge, turn)
+    bridge.close(last)
+    assert not any(thread.name == "jupyter_ctx" for thread in threading.enumerate())
+    assert "not all of it could be closed" in caplog.text
