@@ -41,6 +41,11 @@ RESTARTED_NOTE = (
     "The kernel was restarted since the last turn: every variable, import and function made before "
     "is gone. What is in the namespace now was made since then."
 )
+ELSEWHERE_TITLE = "Its turns ran in another kernel: their variables are not here."
+ELSEWHERE_NOTE = (
+    "The turns so far ran in another kernel: none of their variables, imports and functions is "
+    "here. What is in the namespace now was made in this kernel."
+)
 REPLAYED_TEXT = "Stored answer: this cell asked the same before (setting rerun = replay)"
 ASKED_ANEW_TEXT = "Asked anew: this cell asked the same before (setting rerun = ask)"
 
@@ -49,7 +54,8 @@ ASKED_ANEW_TEXT = "Asked anew: this cell asked the same before (setting rerun = 
 class Opened:
     """A session that was opened. `warnings` are sentences for the person.
 
-    `resumed`: it has turns from before. `why` says, in a few words, why this model was chosen.
+    `resumed`: it has turns, and they ran in another kernel. `why` says, in a few words, why this
+    model was chosen.
     """
 
     session: Session
@@ -199,10 +205,10 @@ class Agent:
         return InputAsker(self._shell, self._renderer or self._make_renderer())
 
     def close(self) -> None:
-        """Stop what runs, close the session, end the thread."""
-        if "bridge" in vars(self):
-            self.bridge.close()
+        """Stop what runs, close the session and its model's connections, end the thread."""
         opened, self._opened = self._opened, None
+        if "bridge" in vars(self):
+            self.bridge.close(None if opened is None else opened.session.aclose)
         if opened is not None:
             self._close(opened)
 
@@ -228,7 +234,10 @@ class Agent:
 
         command, argument = parse(self.opener.redact(text))
         if self._opened is not None:
-            self._refresh(self._opened.session)
+            try:
+                self._refresh(self._opened.session)
+            except CtxError as error:  # a command may be what finds the fault, or mends it
+                self._notes.append((str(error), ""))
         shown: Shown | None = command.run(self, argument)
         self._tell(renderer)
         if shown is not None:
@@ -250,11 +259,9 @@ class Agent:
             renderer.line(ASKED_ANEW_TEXT)
         ended = _Ended(self._show_with(renderer))
         session.ask(text, cell_id=cell_id, on_event=ended)
-        finished = ended.event
-        if finished is None:
-            raise CtxError("Stopped by you before the first step. Nothing was sent.")
-        if finished.outcome != "done":
-            raise CtxError(words.failure(finished))
+        assert ended.event is not None  # a turn that returns has told of its end
+        if ended.event.outcome != "done":
+            raise CtxError(words.failure(ended.event))
 
     def _replay(self, answer: str, renderer: Renderer) -> None:
         from .markdown import safe_markdown
@@ -278,6 +285,8 @@ class Agent:
             self._close(old)
         self.permissions.revoke()
         self._take(opened, is_first=old is None)
+        if old is not None:
+            self.bridge.finish(old.session.aclose)
         return opened.session
 
     def _close(self, opened: Opened) -> None:
@@ -293,9 +302,9 @@ class Agent:
         session = opened.session
         if is_first:
             self._notes.append(_model_note(session, opened.why))
-        if is_first and opened.resumed:
-            self._notes.append((RESTARTED_TITLE, ""))
-            session.add_startup_note(RESTARTED_NOTE)
+        if opened.resumed:
+            self._notes.append((RESTARTED_TITLE if is_first else ELSEWHERE_TITLE, ""))
+            session.add_startup_note(RESTARTED_NOTE if is_first else ELSEWHERE_NOTE)
         self._notes.extend((warning, "") for warning in opened.warnings)
 
     def _tell(self, renderer: Renderer) -> None:

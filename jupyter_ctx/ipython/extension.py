@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .redaction import LiveRedactor
     from .reports import Finding
 
+_run_here: set[str] = set()
+"""Sessions that were open in this process: the extension may be loaded again, or `/resume` them."""
+
 PROVIDER_SETTINGS = ("base_url", "timeout_s", "prices")
 """A change of these needs a new adapter, not only another model name."""
 
@@ -200,7 +203,6 @@ class Wiring:
                 place.today(),
                 __version__,
             )
-            resumed = any(hasattr(entry, "turn") for entry in stored.entries)
             session = Session(list(stored.entries), settings, where, ports)
         except BaseException:
             kernel.close()
@@ -211,6 +213,8 @@ class Wiring:
             kernel.close()
             stored.close()
 
+        resumed = session.transcript.turn > 0 and session.id not in _run_here
+        _run_here.add(session.id)
         return Opened(session, close, [*warnings, *stored.warnings], resumed, why)
 
     # The parts ----------------------------------------------------------------------------------
@@ -297,10 +301,10 @@ class Wiring:
         if settings == old:
             return
         name, _ = choose_model(settings, os.environ)
-        session.settings = settings
         changed = any(getattr(old, one) != getattr(settings, one) for one in PROVIDER_SETTINGS)
         if changed or name != session.model_name:
-            session.switch_model(name)
+            session.switch_model(name)  # first: until it can be used, the settings are not taken
+        session.settings = settings
 
     def find_faults(self, session: Session | None) -> Sequence[Finding]:
         """Look at everything a turn needs."""

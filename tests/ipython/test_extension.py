@@ -354,6 +354,65 @@ def test_a_session_survives_a_restart(server: FakeAnthropic, tmp_path: Path) -> 
     assert "kernel was restarted" in told
 
 
+def test_loading_again_is_no_restart(server: FakeAnthropic, tmp_path: Path) -> None:
+    """Where the variables still are, nobody is told that they are gone; on /resume elsewhere, both.
+
+    The extension loaded again finds its session; so does /resume of one that ran in this kernel.
+    """
+    env = {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": KEY,
+        "JPY_SESSION_NAME": str(tmp_path / "work" / "a.ipynb"),
+    }
+    server.append("First.", "Second.", "Third.", "Fourth.")
+    with running_kernel(tmp_path, env) as kernel:
+        kernel.execute("%load_ext jupyter_ctx\n%agent one")
+        again = kernel.execute("%reload_ext jupyter_ctx\n%agent two")
+        first = kernel.eval("__import__('jupyter_ctx').current_session().id")
+        kernel.execute("%agent /new")
+        back = kernel.execute(f"%agent /resume {first}\n%agent three")
+        told = json.dumps(server.messages[-1].json["messages"])
+        assert "First." in told
+        assert "variables" not in "".join([told, *markdown(again), *markdown(back)])
+
+        kernel.restart()
+        kernel.execute("%load_ext jupyter_ctx\n%agent /new")
+        ran = kernel.execute(f"%agent /resume {first}\n%agent four")
+        assert any("another kernel" in text for text in markdown(ran))
+        assert "another kernel" in json.dumps(server.messages[-1].json["messages"])
+
+
+def test_a_model_that_cannot_be_used_stops_turns_only(
+    kernel: RealKernel, server: FakeAnthropic
+) -> None:
+    """Turns are refused as long as it is set, never run on the old one; commands still mend it."""
+    server.append("ok", "ok")
+    kernel.execute("%agent one")
+    kernel.execute("%config JupyterCtx.model = 'ollama:llama'")
+    for _ in range(2):
+        assert "not available yet" in kernel.execute("%agent two").reply["evalue"]
+    assert kernel.execute("%agent /doctor").ok
+    ran = kernel.execute("%agent /help")
+    assert ran.ok
+    assert any("not available yet" in text for text in markdown(ran))
+    assert kernel.execute("%agent /model claude-sonnet-5-5").ok
+    assert kernel.execute("%agent three").ok
+
+
+def test_connections_end_with_the_session(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """/new and %unload_ext close the model's connections; the threads of a turn are gone."""
+    server.append("ok", "ok")
+    kernel.execute("%agent one\nold = __import__('jupyter_ctx').current_session()")
+    client = "old._engine.ports.model._client is None"
+    assert kernel.eval(client) is False
+    kernel.execute("%agent /new")
+    assert kernel.eval(client) is True
+    kernel.execute("%agent two\nold = __import__('jupyter_ctx').current_session()")
+    assert kernel.eval(client) is False
+    kernel.execute("%unload_ext jupyter_ctx")
+    assert kernel.eval(client) is True
+
+
 def test_new_and_resume(kernel: RealKernel, server: FakeAnthropic) -> None:
     """/new starts over; /resume goes back to the folder's last session."""
     server.append("Blue it is.", "What?", "It was blue.")
