@@ -12,15 +12,13 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Iterable,
-    Iterator,
     Mapping,
-    Sequence,
 )
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from .config import Settings
-from .core.blocks import Image, Json, ToolResult, text_of, title_of, words_of
+from .core.blocks import Json, text_of, title_of, words_of
 from .core.compactor import Attempt, run_compaction
 from .core.context import cache_read_ratio, usage_to_json
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
@@ -41,7 +39,6 @@ from .core.ports import (
     Model,
     ModelFacts,
     Permissions,
-    Store,
     ToolRunner,
 )
 from .core.preview import clean_text
@@ -60,6 +57,7 @@ from .core.usage import Prices, Usage
 from .core.window import Limits
 from .errors import AuthError, BusyError, CompactionError, ModelError, PromptError, StoreError
 from .prompts import load_prompt
+from .results import Result, Results, SessionFile
 
 STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
 
@@ -86,33 +84,6 @@ class Runner(Protocol):
 
     def cancel(self) -> None:
         """Cancel what is being driven, from any thread; nothing if nothing is."""
-        ...
-
-
-class StoredResult(Protocol):
-    """A result as it is stored."""
-
-    @property
-    def outputs(self) -> Sequence[Json]:
-        """Its nbformat outputs."""
-        ...
-
-
-class SessionFile(Store, Protocol):
-    """Where one session lives, with what is read back from it. All of it raises StoreError."""
-
-    def read_text(self, name: str) -> str:
-        """Return a stored text: of a `tool_use` id, `prompt-<turn>` or `turn-<n>`."""
-        ...
-
-    def read_result(self, tool_use_id: str) -> StoredResult:
-        """Return a stored result."""
-        ...
-
-    def update_metadata(
-        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float
-    ) -> None:
-        """Keep what a list of sessions shows."""
         ...
 
 
@@ -161,15 +132,6 @@ class TurnResult:
 
     def __str__(self) -> str:
         return self.text
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One tool result: its whole text, its nbformat outputs, and where the text lies (or None)."""
-
-    text: str
-    outputs: tuple[Json, ...]
-    path: str | None
 
 
 class Session:
@@ -352,7 +314,7 @@ class Session:
     @property
     def results(self) -> Mapping[str, Result]:
         """Every tool result by its `tool_use_id`: `.text`, `.outputs`, `.path`."""
-        return _Results(self.transcript, self._ports.store)
+        return Results(self.transcript, self._ports.store)
 
     def find_answer(self, cell_id: str, text: str) -> str | None:
         """Return the answer once given to the same text in the same cell, None if there is none."""
@@ -568,42 +530,6 @@ class _Busy:
     def __exit__(self, *exc: object) -> None:
         self.session._is_running = False
         self.session._is_compacting = False
-
-
-class _Results(Mapping[str, Result]):
-    """Tool results by id, read where they lie; an offloaded one that is gone raises StoreError."""
-
-    def __init__(self, transcript: Transcript, store: SessionFile) -> None:
-        self._transcript = transcript
-        self._store = store
-
-    def __getitem__(self, tool_use_id: str) -> Result:
-        fate = self._transcript.fates.get(tool_use_id)
-        if fate is None:
-            raise KeyError(tool_use_id)
-        if fate.fate == "offload":
-            outputs = tuple(self._store.read_result(tool_use_id).outputs)
-            return Result(self._store.read_text(tool_use_id), outputs, fate.path)
-        try:
-            outputs = tuple(self._store.read_result(tool_use_id).outputs)
-        except StoreError:
-            outputs = ()  # a result that is all text has no file
-        return Result(_plain(self._transcript.results[tool_use_id]), outputs, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._transcript.fates)
-
-    def __len__(self) -> int:
-        return len(self._transcript.fates)
-
-
-def _plain(result: ToolResult) -> str:
-    return "\n\n".join(
-        f"[{block.media_type}, {block.width_px} × {block.height_px} pixels]"
-        if isinstance(block, Image)
-        else block.text
-        for block in result.content
-    )
 
 
 def _options(settings: Settings, facts: ModelFacts) -> CallOptions:
