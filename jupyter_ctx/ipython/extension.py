@@ -27,7 +27,7 @@ from .recorder import CellRecorder
 from .traits import JupyterCtx
 
 if TYPE_CHECKING:
-    from ..core.ports import Model, ModelFacts
+    from ..core.ports import Model, ModelFacts, ToolRunner
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
     from .kernel import IPythonKernel
@@ -124,6 +124,7 @@ class Wiring:
         self._recorder = recorder
         self._explicit = explicit
         self._redactor: LiveRedactor | None = None
+        self._users: tuple[Callable[[Settings], None], ...] = ()
 
     def settings(self) -> Settings:
         """Return the settings in force, without a home those of no file. Raises ConfigError."""
@@ -190,11 +191,13 @@ class Wiring:
         """Put a session together over what is stored of it."""
         from ..models import choose_model
         from ..session import Place, Session
+        from ..tools import make_tools
 
         kernel = self._kernel(stored, settings)
         try:
             name, why = choose_model(settings, os.environ)
-            ports = self._ports(stored, kernel, settings, name)
+            tools = make_tools(kernel, StoredTexts(stored), settings)
+            ports = self._ports(stored, kernel, tools, name)
             where = Place(
                 stored.session_id,
                 stored.info.notebook,
@@ -215,21 +218,21 @@ class Wiring:
 
         resumed = session.transcript.turn > 0 and session.id not in _run_here
         _run_here.add(session.id)
+        self._users = (tools.use, kernel.use)
         return Opened(session, close, [*warnings, *stored.warnings], resumed, why)
 
     # The parts ----------------------------------------------------------------------------------
 
     def _ports(
-        self, stored: AnySession, kernel: IPythonKernel, settings: Settings, model: str
+        self, stored: AnySession, kernel: IPythonKernel, tools: ToolRunner, model: str
     ) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
-        from ..tools import make_tools
 
         return Ports(
             model=self.make_model(model),
             counter=TiktokenCounter(),
-            tools=make_tools(kernel, StoredTexts(stored), settings),
+            tools=tools,
             store=stored,
             clock=SystemClock(),
             kernel=kernel,
@@ -304,6 +307,8 @@ class Wiring:
         changed = any(getattr(old, one) != getattr(settings, one) for one in PROVIDER_SETTINGS)
         if changed or name != session.model_name:
             session.switch_model(name)  # first: until it can be used, the settings are not taken
+        for use in self._users:
+            use(settings)
         session.settings = settings
 
     def find_faults(self, session: Session | None) -> Sequence[Finding]:

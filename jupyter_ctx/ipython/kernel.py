@@ -55,6 +55,10 @@ class IPythonKernel:
         self._make_sink = make_sink
         self._loop = NestedLoop()
 
+    def use(self, settings: Settings) -> None:
+        """Bring settings into force for what runs from now on."""
+        self._settings = settings
+
     async def run_code(self, code: str) -> Execution:
         """Run `code` as scratch: In, Out, `_` and the execution count stay as they were."""
         return await self._caller.call(lambda: self._run(code))

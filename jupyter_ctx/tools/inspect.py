@@ -31,7 +31,7 @@ STRING_CHARS = 500
 """Of a string that is inspected by itself so many characters are shown."""
 
 
-def make_inspect(kernel: Kernel, max_result_chars: int) -> Tool:
+def make_inspect(kernel: Kernel) -> Tool:
     """Return the tool `inspect`."""
 
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
@@ -51,7 +51,6 @@ def make_inspect(kernel: Kernel, max_result_chars: int) -> Tool:
         load_description("inspect"),
         make_schema({"names": names}, ["names"]),
         reads_only=True,
-        max_result_chars=max_result_chars,
     )
     return Tool(spec, run)
 

@@ -24,7 +24,7 @@ NOTE_CHARS = 120
 _BY_NUMBER = re.compile(r"(?:In\s?)?\[?(\d{1,9})\]?", re.IGNORECASE)
 
 
-def make_list_cells(kernel: Kernel, max_result_chars: int) -> Tool:
+def make_list_cells(kernel: Kernel) -> Tool:
     """Return the tool `list_cells`."""
 
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
@@ -38,13 +38,12 @@ def make_list_cells(kernel: Kernel, max_result_chars: int) -> Tool:
         load_description("list_cells"),
         schema,
         reads_only=True,
-        max_result_chars=max_result_chars,
         offloads=False,
     )
     return Tool(spec, run)
 
 
-def make_read_cell(kernel: Kernel, max_result_chars: int) -> Tool:
+def make_read_cell(kernel: Kernel) -> Tool:
     """Return the tool `read_cell`."""
 
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
@@ -67,7 +66,6 @@ def make_read_cell(kernel: Kernel, max_result_chars: int) -> Tool:
         load_description("read_cell"),
         make_schema(fields, ["cell_id"]),
         reads_only=True,
-        max_result_chars=max_result_chars,
         offloads=False,
     )
     return Tool(spec, run)

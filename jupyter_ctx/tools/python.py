@@ -21,7 +21,7 @@ _SHOWS = frozenset({"display", "print"})
 _SAME_COLUMNS = frozenset({"head", "tail", "sample"})
 
 
-def make_run_code(kernel: Kernel, max_result_chars: int) -> Tool:
+def make_run_code(kernel: Kernel) -> Tool:
     """Return the tool `run_code`, which runs code as scratch in `kernel`."""
 
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
@@ -40,7 +40,6 @@ def make_run_code(kernel: Kernel, max_result_chars: int) -> Tool:
         load_description("run_code"),
         schema,
         reads_only=False,
-        max_result_chars=max_result_chars,
         permission="run code",
     )
     return Tool(spec, run)

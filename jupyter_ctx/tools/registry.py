@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ..config import Settings
 from ..core.blocks import ToolUse
@@ -24,12 +25,28 @@ class Registry:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
-        self._specs = tuple(self._tools[name].spec for name in sorted(self._tools))
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """Every tool, sorted by name."""
-        return self._specs
+        return tuple(self._tools[name].spec for name in sorted(self._tools))
+
+    def use(self, settings: Settings) -> None:
+        """Bring into force how long results may be. What the model is told of tools stays.
+
+        Raises ConfigError when the setting `max_result_chars` names no tool.
+        """
+        caps = settings.max_result_chars
+        for name in caps:
+            if name not in self._tools:
+                near = quote_names(find_near(name, sorted(self._tools)))
+                raise ConfigError(
+                    f"Setting max_result_chars names no tool {name!r}. Nearest: {near}.",
+                    name="max_result_chars",
+                )
+        for name, tool in self._tools.items():
+            spec = replace(tool.spec, max_result_chars=caps.get(name, settings.max_chars))
+            self._tools[name] = replace(tool, spec=spec)
 
     async def run(self, use: ToolUse, cap_chars: int) -> ToolOutput:
         """Run one call; `cap_chars` bounds the result of a tool that is never offloaded.
@@ -49,28 +66,16 @@ class Registry:
 def make_tools(kernel: Kernel, results: ResultReader, settings: Settings) -> Registry:
     """Return the tools over a kernel and a session's stored texts.
 
-    Raises ConfigError when the setting `max_result_chars` names no tool or no number.
+    Raises ConfigError when the setting `max_result_chars` names no tool.
     """
-    caps = settings.max_result_chars
-    tools = [
-        make_inspect(kernel, caps.get("inspect", settings.max_chars)),
-        make_list_cells(kernel, caps.get("list_cells", settings.max_chars)),
-        make_read_cell(kernel, caps.get("read_cell", settings.max_chars)),
-        make_read_result(results, caps.get("read_result", settings.max_chars)),
-        make_run_code(kernel, caps.get("run_code", settings.max_chars)),
-    ]
-    names = {tool.spec.name for tool in tools}
-    for name, chars in caps.items():
-        if name not in names:
-            near = quote_names(find_near(name, sorted(names)))
-            raise ConfigError(
-                f"Setting max_result_chars names no tool {name!r}. Nearest: {near}.",
-                name="max_result_chars",
-            )
-        if type(chars) is not int or chars < 0:  # read from JSON: it may be anything
-            raise ConfigError(
-                f"Setting max_result_chars is {chars!r} for {name}; it must be a whole number of "
-                "characters.",
-                name="max_result_chars",
-            )
-    return Registry(tools)
+    registry = Registry(
+        [
+            make_inspect(kernel),
+            make_list_cells(kernel),
+            make_read_cell(kernel),
+            make_read_result(results),
+            make_run_code(kernel),
+        ]
+    )
+    registry.use(settings)
+    return registry

@@ -32,7 +32,7 @@ class ResultReader(Protocol):
         ...
 
 
-def make_read_result(results: ResultReader, max_result_chars: int) -> Tool:
+def make_read_result(results: ResultReader) -> Tool:
     """Return the tool `read_result`."""
 
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
@@ -57,7 +57,6 @@ def make_read_result(results: ResultReader, max_result_chars: int) -> Tool:
         load_description("read_result"),
         make_schema(fields, ["tool_use_id"]),
         reads_only=True,
-        max_result_chars=max_result_chars,
         offloads=False,
     )
     return Tool(spec, run)

@@ -305,11 +305,21 @@ def test_stop_at_the_question(kernel: RealKernel, server: FakeAnthropic) -> None
 
 def test_settings_are_live(kernel: RealKernel, server: FakeAnthropic) -> None:
     """`%config` takes effect at the next turn, and refuses a bad value in one sentence."""
-    server.append("ok", "ok")
+    server.append("ok", reply(call("run_code", code="print('a' * 700)")), "ok")
     kernel.execute("%agent one")
     kernel.execute("%config JupyterCtx.output_tokens = 1234\n%config JupyterCtx.thinking = 'off'")
-    kernel.execute("%agent two")
+    kernel.execute("%config JupyterCtx.max_result_chars = {'run_code': 600}")
+    kernel.execute(
+        "%config JupyterCtx.live_output_head = 0\n%config JupyterCtx.live_output_tail = 9"
+    )
+    ran = kernel.execute("%agent two")
     assert server.messages[-1].json["max_tokens"] == 1234
+    assert any(text.startswith("*Result stored") for text in markdown(ran))
+    assert ran.text.endswith("701 characters more; the last 9 follow]\naaaaaaaa\n")
+
+    kernel.execute("%config JupyterCtx.max_result_chars = {'run_kode': 600}")
+    assert "names no tool 'run_kode'" in kernel.execute("%agent three").reply["evalue"]
+    kernel.execute("%config JupyterCtx.max_result_chars = {}")
 
     ran = kernel.execute("%config JupyterCtx.permissions = 'sometimes'")
     assert "use one of 'ask', 'edits', 'auto', 'plan'" in ran.stderr

@@ -98,6 +98,18 @@ def test_a_setting_overrides_the_cap_of_a_tool() -> None:
     assert specs["run_code"].max_result_chars == Settings().max_chars
 
 
+def test_new_settings_come_into_force() -> None:
+    """`use` changes how long results may be, up and down, and nothing that the model is told."""
+    tools = registry(Settings(max_chars=1_000))
+    before = tools.specs
+    tools.use(Settings(max_chars=90_000, max_result_chars={"inspect": 7}))
+
+    caps = {spec.name: spec.max_result_chars for spec in tools.specs}
+    assert caps == {spec.name: 90_000 for spec in before} | {"inspect": 7}
+    tools.use(Settings(max_chars=1_000))
+    assert tools.specs == before
+
+
 @pytest.mark.parametrize("caps", [{"run_kode": 5}, {"run_code": "5"}, {"run_code": -1}])
 def test_a_wrong_cap_is_an_error(caps: dict[str, object]) -> None:
     """A name that is no tool, or no number, is reported as a fault of the setting."""
