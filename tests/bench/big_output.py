@@ -1,6 +1,7 @@
 """Code that prints 300 MB in a `%agent` turn, next to a plain write of the same bytes.
 
-And next to the same code printing into a file: what Python itself takes for so many prints.
+And next to the same code printing into a file and into nothing: what Python itself takes for so
+many prints. A turn has a cost of its own, so one that prints a line is shown too.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ def print_to_file(code):
     os.unlink('printed')
     return time.perf_counter() - start
 
+def print_to_nothing(code):
+    start = time.perf_counter()
+    with open(os.devnull, 'w') as file, contextlib.redirect_stdout(file):
+        exec(code, globals())
+    return time.perf_counter() - start
+
 def most_memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 """
@@ -60,19 +67,21 @@ def turn_seconds(kernel: RealKernel) -> float:
 
 
 def measure() -> list[Row]:
-    """Run one turn for each way of printing; each in a kernel that has had a turn before."""
+    """Run one turn for each way of printing; each in a kernel that has had two turns before."""
     rows = []
     for name, code in CODES.items():
         warm, big = (reply(tools=[call("run_code", code=each)]) for each in ("print(1)", code))
         with (
             tempfile.TemporaryDirectory() as folder,
-            FakeAnthropic([warm, "Warm.", big, "Done."]) as server,
+            FakeAnthropic([warm, "Warm.", warm, "Warm.", big, "Done."]) as server,
             agent_kernel(Path(folder), server, MODEL) as kernel,
         ):
             run(kernel, SETUP)
             turn_seconds(kernel)
+            small = turn_seconds(kernel)
             plain: float = kernel.eval("plain_write()")
             printed: float = kernel.eval(f"print_to_file({code!r})")
+            nowhere: float = kernel.eval(f"print_to_nothing({code!r})")
             before: int = kernel.eval("most_memory()")  # with what the code itself takes
             ours = turn_seconds(kernel)
             more = (kernel.eval("most_memory()") - before) / 1e6
@@ -92,6 +101,13 @@ def measure() -> list[Row]:
                 f"{printed:.2f} s",
                 times(ours / printed),
             ),
+            Row(
+                "… next to the same code printing into nothing",
+                f"{ours:.2f} s",
+                f"{nowhere:.2f} s",
+                times(ours / nowhere),
+            ),
+            Row("… next to a turn that prints a line", f"{ours:.2f} s", f"{small:.2f} s", ""),
             Row("… its extra memory", f"{more:.0f} MB", "300 MB", f"× {more / 300:.2f}", "< 64 MB"),
         ]
     return rows
