@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
+from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import TraitError
 
@@ -83,27 +84,28 @@ class Extension:
         self._undo.close()
 
 
-_loaded: Extension | None = None
+_loaded: dict[InteractiveShell, Extension] = {}
+"""By shell: a process has a second one within `IPython.embed()`, say."""
 
 
 def load(shell: InteractiveShell) -> None:
     """Put the agent into the shell; one that is there already is replaced."""
-    global _loaded
     unload(shell)
-    _loaded = Extension(shell)
+    _loaded[shell] = Extension(shell)
 
 
 def unload(shell: InteractiveShell) -> None:
     """Take the agent out of the shell; without one this does nothing."""
-    global _loaded
-    extension, _loaded = _loaded, None
+    extension = _loaded.pop(shell, None)
     if extension is not None:
         extension.close()
 
 
 def current_session() -> Session | None:
-    """Return the kernel's session, None before the first turn."""
-    return None if _loaded is None else _loaded.agent.current
+    """Return the session of the shell that runs, None before its first turn."""
+    shell = get_ipython()
+    extension = None if shell is None else _loaded.get(shell)
+    return None if extension is None else extension.agent.current
 
 
 class Wiring:

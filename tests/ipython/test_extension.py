@@ -96,20 +96,25 @@ def test_the_text_streams(kernel: RealKernel, server: FakeAnthropic) -> None:
     assert markdown(ran)[1:3] == ["The first block.", "The second."]
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    ["costs $x or {y}, 100 %?", "don't say \"hi", "is it ??", "path C:\\new\\", "là 日本 🙂"],
+AS_TYPED = (
+    "costs $x or {y}, 100 %?",
+    "don't say \"hi",
+    "is it ??",
+    "path C:\\new\\",
+    "là 日本 🙂",
 )
-def test_prompts_arrive_as_typed(kernel: RealKernel, server: FakeAnthropic, prompt: str) -> None:
-    """What is typed is what is sent, on a line, in a block and in a cell magic."""
-    server.append("ok", "ok", "ok")
-    kernel.execute("x = y = 1")
-    cells = (f"%agent {prompt}", f"if True:\n    %agent {prompt}", f"%%agent\n{prompt}\n")
 
-    for cell in cells:
-        ran = kernel.execute(cell)
-        assert ran.ok, ran.outputs
-    assert [prompt_of(server, at) for at in range(3)] == [prompt] * 3
+
+def test_prompts_arrive_as_typed(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """What is typed is what is sent, on a line, in a block and in a cell magic."""
+    kernel.execute("x = y = 1")
+    for prompt in AS_TYPED:
+        cells = (f"%agent {prompt}", f"if True:\n    %agent {prompt}", f"%%agent\n{prompt}\n")
+        for cell in cells:
+            server.append("ok")
+            ran = kernel.execute(cell)
+            assert ran.ok, ran.outputs
+            assert prompt_of(server) == prompt
 
 
 def test_a_long_prompt_arrives(kernel: RealKernel, server: FakeAnthropic) -> None:
@@ -596,6 +601,21 @@ def test_unloading_leaves_the_shell_as_it_was(kernel: RealKernel, server: FakeAn
 
     assert kernel.eval("before == after"), kernel.execute("print(before); print(after)").text
     assert kernel.execute("%load_ext jupyter_ctx\n%reload_ext jupyter_ctx").ok
+    assert kernel.execute("%agent hi").ok
+
+
+def test_each_shell_has_its_own(kernel: RealKernel, server: FakeAnthropic) -> None:
+    """A second shell of the process takes nothing from the first, and leaves it as it was."""
+    server.append("ok", "ok")
+    kernel.execute("%agent hi\nimport jupyter_ctx\nfirst = jupyter_ctx.current_session().id")
+    kernel.execute(
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "other = InteractiveShell()\n"
+        "jupyter_ctx.load_ipython_extension(other)\n"
+        "same = jupyter_ctx.current_session().id\n"
+        "jupyter_ctx.unload_ipython_extension(other)"
+    )
+    assert kernel.eval("first == same") is True
     assert kernel.execute("%agent hi").ok
 
 
