@@ -6,8 +6,13 @@ import re
 
 # C0 without tab and newline, DEL, C1, and lone surrogates: nothing a terminal would act on.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-# Direction marks, zero-width characters, line separators: what makes code look other than it is.
-_DECEPTIVE = re.compile("[\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+# What is not seen, or moves what is: direction marks, fillers and joiners of no width, line
+# separators, spaces other than the common one (Default_Ignorable_Code_Point, Zs, and a few more).
+_DECEPTIVE = re.compile(
+    "[\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
+    "\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U00013440\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def plain(text: str) -> str:
@@ -25,7 +30,8 @@ def shown_exactly(text: str) -> str:
     """
 
     def spelled(match: re.Match[str]) -> str:
-        return f"\\u{ord(match[0]):04x}"
+        code = ord(match[0])
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
     return _DECEPTIVE.sub(spelled, _CONTROL.sub(spelled, text.replace("\r\n", "\n")))
 

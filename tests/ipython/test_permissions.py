@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from jupyter_ctx.config import PermissionMode
@@ -14,6 +16,7 @@ from jupyter_ctx.ipython.permissions import (
     AskPermissions,
     CannotAskError,
 )
+from jupyter_ctx.ipython.plaintext import shown_exactly
 
 RUN = ToolSpec("run_code", "", {}, reads_only=False, permission="run code")
 EDIT = ToolSpec("edit_cell", "", {}, reads_only=False, permission="edit cells")
@@ -123,6 +126,35 @@ async def test_the_whole_code_is_shown():
     await deciding(person).check(use(code), RUN)
 
     assert code.replace("\u202e", "\\u202e") in person.shown[0]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("\rx", "\\u000dx"),
+        ("\x1b[8m", "\\u001b[8m"),
+        ("\x85", "\\u0085"),
+        ("\u3164", "\\u3164"),
+        ("\u00a0", "\\u00a0"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+async def test_nothing_hides_in_what_is_asked_about(hidden, shown):
+    """A character that shows nothing, or moves or hides others, is spelled out."""
+    person = Person("y")
+    await deciding(person).check(use(f"a = 1  # {hidden}"), RUN)
+
+    assert person.shown[0].endswith(f"a = 1  # {shown}")
+
+
+def test_every_invisible_character_is_spelled_out():
+    """No control, separator or surrogate of Unicode stays as it is, nor a format that is unseen."""
+    seen = "\t\n \u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
+    seen += "\U000110bd\U000110cd"  # the signs of Arabic, Syriac and Kaithi that span a number
+    for char in map(chr, range(0x110000)):
+        if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs") and char not in seen:
+            assert char not in shown_exactly(f"a{char}b"), ascii(char)
 
 
 async def test_other_arguments_are_shown_as_json():
