@@ -318,7 +318,7 @@ def _parse(name: str, text: str, kind: object) -> object:
         ) from None
 
 
-def find_home(settings: Settings, environ: Mapping[str, str]) -> Path:
+def find_home(settings: Settings) -> Path:
     """Return where everything is kept: the setting, else `ctx` in Jupyter's data folder.
 
     `~` is expanded and a relative path counts from the kernel's folder. Nothing is created.
@@ -370,7 +370,7 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     layered = {**read_env(environ), **(explicit or {})}
-    home = find_home(make_settings({k: v for k, v in layered.items() if k == "home"}), environ)
+    home = find_home(make_settings({k: v for k, v in layered.items() if k == "home"}))
     return make_settings({**read_file(home / "settings.json"), **layered})
 
 

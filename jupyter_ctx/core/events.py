@@ -1,4 +1,4 @@
-"""What happens in a turn, told as it happens. The only way out of the loop; `wire.py` mirrors it.
+"""What happens in a turn, told as it happens. The only way out of the loop.
 
 Order within a turn: TurnStarted, then for each step StepStarted, deltas, StepFinished,
 (ToolStarted, ToolFinished)*, ResultOffloaded*; compactions stand between steps; TurnFinished comes

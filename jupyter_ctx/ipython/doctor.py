@@ -117,7 +117,7 @@ def _endpoint(agent: Agent, name: str, make_model: Callable[[str], Model]) -> It
 
 def _storage(settings: Settings) -> Finding:
     try:
-        home = find_home(settings, os.environ)
+        home = find_home(settings)
     except (CtxError, RuntimeError) as error:
         return Finding("fault", "Storage: no home folder", f"{error} Set JUPYTER_CTX_HOME.")
     place = _first_there(home)

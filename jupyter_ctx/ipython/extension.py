@@ -180,7 +180,7 @@ class Wiring:
         from ..store.sessions import SessionStore
 
         try:
-            home = find_home(settings, os.environ)
+            home = find_home(settings)
         except (ConfigError, RuntimeError):
             home = None  # nowhere to expand `~` to: the store lives in memory and says so
         return SessionStore(home)

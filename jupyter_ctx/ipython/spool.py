@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,16 +142,3 @@ def _count_newlines(data: bytes) -> int:
     if data[:1024].count(b"\n") > 32:
         return data.count(b"\n")
     return len(data) - len(data.replace(b"\n", b""))
-
-
-def open_spool(folder: Path) -> Spool:
-    """Return a spool to a new file in `folder` (made, 0700, if need be; the file is 0600).
-
-    Never raises: where no file can be made, the spool has none and its `error` says why.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix="spool-", suffix=".txt", dir=folder)
-    except OSError as error:
-        return Spool(error=error)
-    return Spool(handle, Path(name))

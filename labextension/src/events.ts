@@ -1,4 +1,4 @@
-/** The messages of the kernel, as jupyter_ctx/wire.py writes them; narrowed once, here. */
+/** The messages of the kernel, as jupyter_ctx/ipython/gauge.py writes them; narrowed once, here. */
 
 /** The one version of the protocol that this page speaks. */
 export const PROTOCOL = 1;

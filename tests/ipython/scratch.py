@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from jupyter_ctx.ipython.capture import run_nested
 from jupyter_ctx.ipython.live import Sink
 from jupyter_ctx.ipython.nested import NestedLoop
 from jupyter_ctx.ipython.outputlog import StreamName
-from jupyter_ctx.ipython.spool import Spool, open_spool
+from jupyter_ctx.ipython.spool import Spool
 
 T = TypeVar("T")
 
@@ -103,6 +104,13 @@ class Scratch:
             make_spool=make_spool or (lambda: open_spool(self.folder)),
             loop=self.loop,
         )
+
+
+def open_spool(folder: Path) -> Spool:
+    """Return a spool to a new file in `folder`, made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=folder)
+    return Spool(handle, Path(name))
 
 
 @contextmanager

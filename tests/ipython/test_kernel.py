@@ -19,9 +19,16 @@ from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.ipython.inventory import shape_of, size_of, type_name
 from jupyter_ctx.ipython.kernel import IPythonKernel
 from jupyter_ctx.ipython.recorder import CellRecorder
-from jupyter_ctx.ipython.spool import open_spool
 
-from .scratch import SECRET, DirectCaller, ListSink, plain_shell, plain_texts, stream_text
+from .scratch import (
+    SECRET,
+    DirectCaller,
+    ListSink,
+    open_spool,
+    plain_shell,
+    plain_texts,
+    stream_text,
+)
 
 
 @pytest.fixture
