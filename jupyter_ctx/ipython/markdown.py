@@ -64,12 +64,6 @@ def escape(text: str) -> str:
     return _write([("text", " ".join(plain(text).split()))])
 
 
-def code_span(text: str) -> str:
-    """Return `text` on one line as inline code; as text if JupyterLab would find TeX in it."""
-    line = " ".join(plain(text).split())
-    return _write([("text" if TEX_IN_CODE.search(line) else "code", line)])
-
-
 def with_code(text: str) -> str:
     """Return `text` on one line, escaped but for what stands between backticks: that is code."""
     parts = " ".join(plain(text).split()).split("`")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ..config import PermissionMode
 from ..core.blocks import ToolUse
@@ -17,7 +17,8 @@ from ..core.ports import Allowed, Denied, ToolSpec
 from .markdown import fence
 from .plaintext import one_line, shown_exactly
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from .kernel import MainCaller
 
 ASKS_AGAIN = 3
 HEADLESS_TEXT = "Denied: no one can be asked here; set JUPYTER_CTX_PERMISSIONS=auto"
@@ -44,14 +45,6 @@ class Asker(Protocol):
         ...
 
 
-class Main(Protocol):
-    """Brings a call to the main thread."""
-
-    def call(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Return what `function()` returns there."""
-        ...
-
-
 class AskPermissions:
     """Decides by mode, by the rules of this session, or by asking. Implements core.ports.
 
@@ -59,7 +52,7 @@ class AskPermissions:
     """
 
     def __init__(
-        self, main: Main, mode: Callable[[], PermissionMode], asker: Callable[[], Asker]
+        self, main: MainCaller, mode: Callable[[], PermissionMode], asker: Callable[[], Asker]
     ) -> None:
         self._main = main
         self._mode = mode

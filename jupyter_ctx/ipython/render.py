@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -24,12 +24,15 @@ from ..core.events import (
     ResultOffloaded,
     RetryScheduled,
     StepDiscarded,
+    StepFinished,
     StepStarted,
     TextDelta,
     TextFinished,
+    ThinkingDelta,
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    TurnStarted,
 )
 from . import words
 from .markdown import escape, safe_markdown, with_code
@@ -97,8 +100,10 @@ class CellRenderer:
                 self.note(title, detail)
             case TurnFinished():
                 self._finish(event)
+            case TurnStarted() | ThinkingDelta() | StepFinished() | ContextChanged():
+                pass  # nothing that stays below a cell
             case _:
-                pass
+                assert_never(event)
 
     def tick(self) -> float | None:
         """Show what has waited; return in how many seconds to call again, None: not needed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from ..core.blocks import Json
 from ..core.events import (
@@ -22,12 +22,15 @@ from ..core.events import (
     ResultOffloaded,
     RetryScheduled,
     StepDiscarded,
+    StepFinished,
     StepStarted,
     TextDelta,
     TextFinished,
+    ThinkingDelta,
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    TurnStarted,
 )
 from . import words
 from .markdown import safe_markdown
@@ -106,8 +109,10 @@ class TerminalRenderer:
             case TurnFinished():
                 if event.outcome == "done" or words.tokens_of(event.usage):
                     self.line(words.footer(event, self._context()))
+            case TurnStarted() | ThinkingDelta() | StepFinished() | ContextChanged():
+                pass  # nothing that stays below a cell
             case _:
-                pass
+                assert_never(event)
 
     def tick(self) -> float | None:
         """Renew what is live; return in how many seconds to call again, None: not needed."""
