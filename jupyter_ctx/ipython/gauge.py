@@ -63,7 +63,8 @@ class Gauge:
     @property
     def pages(self) -> int:
         """How many comms a page has answered or opened."""
-        return len(self._answered & self._comms.keys())
+        with self._lock:
+            return len(self._answered)
 
     def close(self) -> None:
         """Close every comm and forget the target."""
@@ -111,8 +112,8 @@ class Gauge:
 
     def _opened(self, comm: Any, message: object) -> None:
         """A page opened a comm: on the main thread, or that of a subshell."""
-        self._answered.add(comm.comm_id)
         self._adopt(comm)
+        self._hear(comm)
 
     def _adopt(self, comm: Any) -> None:
         if hasattr(comm, "_reply_subshell_for"):
@@ -122,13 +123,20 @@ class Gauge:
         with self._lock:
             self._comms[comm.comm_id] = comm
         comm.on_close(lambda message: self._forget(comm))
-        comm.on_msg(lambda message: self._answered.add(comm.comm_id))
+        comm.on_msg(lambda message: self._hear(comm))
         for message in (self._hello(), self._last):
             self._send(comm, message)
+
+    def _hear(self, comm: Any) -> None:
+        """Note that a page is there; not if the comm is gone meanwhile."""
+        with self._lock:
+            if comm.comm_id in self._comms:
+                self._answered.add(comm.comm_id)
 
     def _forget(self, comm: Any) -> None:
         with self._lock:
             self._comms.pop(comm.comm_id, None)
+            self._answered.discard(comm.comm_id)
 
     def _hello(self) -> dict[str, object]:
         return {
