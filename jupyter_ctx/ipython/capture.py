@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.payload import PayloadManager
 
@@ -24,7 +25,7 @@ from ..core.ports import Execution
 from ..core.redact import Redactor
 from .collector import Collector
 from .live import Live, Sink
-from .nested import InterruptGuard, NestedLoop, outer_loop_kept
+from .nested import InterruptGuard, NestedLoop, cut_own_frames, outer_loop_kept
 from .outputlog import Limits, OutputLog, StreamName
 from .spool import Spool
 from .streams import CaptureHook, CapturePublisher, CaptureStream
@@ -63,7 +64,9 @@ def run_nested(
         runner = loop or borrowed.enter_context(contextlib.closing(NestedLoop()))
         result, escaped = _run(shell, code, collector, guard, runner)
         error = _error_of(result) if escaped is None else escaped
-        if error is not None and not collector.has_error:
+        # Of a magic's UsageError IPython has printed the one line there is.
+        is_said = collector.has_error or (escaped is None and isinstance(error, UsageError))
+        if error is not None and not is_said:
             collector.exception(error, with_traceback=escaped is not None)
         collector.finish()
     return Execution(
@@ -135,6 +138,7 @@ def _replace_hooks(
     _swap(stack, sys, "displayhook", hook)
     _swap(stack, shell.display_trap, "hook", hook)
     _swap(stack, shell, "display_pub", CapturePublisher(collector, check, shell.display_pub))
+    _swap(stack, shell, "_get_exc_info", _exc_info_of(shell))
     _swap(stack, shell, "_showtraceback", collector.show_traceback)
     _swap(stack, shell, "payload_manager", PayloadManager())
     _swap(stack, shell, "ask_exit", _refuse_exit)
@@ -191,6 +195,19 @@ def _pager(shell: InteractiveShell, collector: Collector) -> Iterator[None]:
             hooks.pop("show_in_pager", None)
         else:
             hooks["show_in_pager"] = old
+
+
+def _exc_info_of(shell: InteractiveShell) -> Callable[..., object]:
+    """Return the shell's own look-up of an error, without our frames in one of an interrupt."""
+    look_up = shell._get_exc_info
+
+    def exc_info(exc_tuple: object = None) -> object:
+        kind, error, trace = look_up(exc_tuple)
+        if issubclass(kind, KeyboardInterrupt):
+            cut_own_frames(trace)
+        return kind, error, trace
+
+    return exc_info
 
 
 def _refuse_exit() -> None:

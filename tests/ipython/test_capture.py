@@ -176,7 +176,6 @@ def test_an_error_is_an_output(scratch: Scratch) -> None:
         ("exit()", "SystemExit"),
         ("raise MemoryError", "MemoryError"),
         ("def f(): f()\nf()", "RecursionError"),
-        ("%nosuchmagic", "UsageError"),
         ("raise ExceptionGroup('g', [ValueError()])", "ExceptionGroup"),
         ("class E(Exception):\n  def __str__(self): raise ValueError\nraise E", "E"),
     ],
@@ -563,3 +562,14 @@ def test_large_images_are_replaced_by_a_line(scratch: Scratch) -> None:
 
     assert ["image/png" in out["data"] for out in execution.outputs] == [True] * 3 + [False] * 2  # type: ignore[operator]  # JSON
     assert "image/png (10,000,000 bytes)" in plain_texts(execution)[-1]
+
+
+def test_a_magics_complaint_stands_there_once(scratch: Scratch) -> None:
+    """A UsageError is one line of stderr, for the person and for the model, and a failure."""
+    sink = ListSink()
+    execution = scratch.run("%no_such_magic", sink=sink)
+
+    assert execution.failed
+    assert kinds(execution) == ["stderr"]
+    assert stream_text(execution, "stderr").count("no_such_magic") == 1
+    assert sink.text == stream_text(execution, "stderr")
