@@ -303,10 +303,12 @@ class Bridge:
         Waits at most 2 s for what runs and 2 s for `last`; without a loop neither is there.
         """
         with self._lock:
-            loop, thread = self._loop, self._thread
+            loop, thread, drives = self._loop, self._thread, list(self._drives)
             self._loop = self._thread = None
         if loop is None or thread is None or not thread.is_alive():
             return
+        for drive in drives:
+            drive.cancel()  # who asked for it must not wait on for what will never come
         asyncio.run_coroutine_threadsafe(_finish_all(last), loop).add_done_callback(
             lambda done: loop.call_soon_threadsafe(loop.stop)
         )

@@ -517,3 +517,23 @@ def test_a_last_word_that_fails_keeps_no_thread(bridge, caplog):
     bridge.close(last)
     assert not any(thread.name == "jupyter_ctx" for thread in threading.enumerate())
     assert "not all of it could be closed" in caplog.text
+
+
+def test_closing_within_a_turn_leaves_it_behind(bridge, monkeypatch):
+    """Who asked for a turn that closes the bridge and does not end is told after the limit."""
+    monkeypatch.setattr(bridge_module, "STOP_S", 0.01)
+    release = threading.Event()
+    threads = []
+
+    async def turn():
+        threads.append(threading.current_thread())
+        try:
+            await bridge.call(bridge.close)
+        except asyncio.CancelledError:
+            release.wait()
+        yield say("late")
+
+    with pytest.raises(BusyError, match="did not stop"):
+        texts(bridge, turn)
+    release.set()
+    threads[0].join()
