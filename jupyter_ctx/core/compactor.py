@@ -280,7 +280,7 @@ def _warn_if_little_gain(engine: Engine, entry: CompactionEntry) -> None:
     if freed < engine.limits.least_gain:
         engine.note(
             "warning",
-            f"A compaction freed only {freed:.0%} of {entry.tokens_before:,} tokens, "
+            f"A compaction freed only {100 * freed:.0f} % of {entry.tokens_before:,} tokens, "
             "so it is not repeated.",
             f"Largest parts: {engine.largest_parts()}. `/compact` tries again.",
         )

@@ -84,6 +84,8 @@ class ToolFinished:
     """A tool is done (or was denied: then no ToolStarted came before).
 
     `text` is the first 2,000 characters of its text form; `chars` and `lines` are of the whole.
+    `seconds` is how long it ran, without the time it waited for its permission. `interrupted`: the
+    user stopped it.
     """
 
     turn: int
@@ -96,6 +98,7 @@ class ToolFinished:
     chars: int
     lines: int
     seconds: float
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -403,8 +403,8 @@ class Turn:
                 spec = specs.get(use.name) or _unknown_spec(use.name)
                 output = _not_run() if interrupted else None
                 if output is None:
-                    started = engine.ports.clock.monotonic()
                     denied = await self._denied(use, specs)
+                    started = engine.ports.clock.monotonic()
                     if denied is not None:
                         output = self._redacted(ToolOutput(denied.message, is_error=True))
                     else:
@@ -469,6 +469,7 @@ class Turn:
             chars,
             lines,
             seconds,
+            output.interrupted,
         )
 
     def _record_results(self, new: Sequence[NewResult], reply: Reply) -> list[CtxEvent]:

@@ -199,7 +199,7 @@ def _pager(shell: InteractiveShell, collector: Collector) -> Iterator[None]:
 
 def _exc_info_of(shell: InteractiveShell) -> Callable[..., object]:
     """Return the shell's own look-up of an error, without our frames in one of an interrupt."""
-    look_up = shell._get_exc_info
+    look_up: Callable[..., Any] = shell._get_exc_info
 
     def exc_info(exc_tuple: object = None) -> object:
         kind, error, trace = look_up(exc_tuple)

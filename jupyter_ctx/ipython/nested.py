@@ -139,6 +139,17 @@ class InterruptGuard:
             time.sleep(FORCE_EVERY_S)
 
 
+def cut_own_frames(trace: TracebackType | None) -> None:
+    """End the traceback of an interrupt where it struck: our own frames below that say nothing."""
+    last = None
+    while trace is not None:
+        if not str(trace.tb_frame.f_globals.get("__name__")).startswith(f"{__package__}."):
+            last = trace
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None
+
+
 class NestedLoop:
     """An event loop of ours for top-level `await` while the thread's own loop runs the outer cell.
 

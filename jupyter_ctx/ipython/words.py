@@ -81,8 +81,8 @@ def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
         return f"{_what(name, input_, 0).rstrip('…')}…"
     if done.denied:
         return f"{_what(name, input_, 2)} · {one_line(done.text, 200)}"
-    failed = "failed" if done.is_error else ""
-    return " · ".join(filter(None, [_what(name, input_, 1), failed, duration(done.seconds)]))
+    ended = "stopped" if done.interrupted else "failed" if done.is_error else ""
+    return " · ".join(filter(None, [_what(name, input_, 1), ended, duration(done.seconds)]))
 
 
 def stopped_line(name: str, input_: Json) -> str:

@@ -28,7 +28,7 @@ from jupyter_ctx.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_ctx.core.ports import ModelFacts, ToolOutput
+from jupyter_ctx.core.ports import Allowed, ModelFacts, ToolOutput
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.repair import INTERRUPTED_TEXT, repair
 from jupyter_ctx.core.transcript import build_view
@@ -45,6 +45,7 @@ from jupyter_ctx.errors import (
 )
 from jupyter_ctx.testing import (
     DenyAll,
+    FakeClock,
     FakeTools,
     MemoryStore,
     ScriptedModel,
@@ -184,6 +185,26 @@ def test_a_denied_call_reaches_the_model():
     assert of(events, ToolFinished)[0].denied
     assert not of(events, ToolStarted)
     assert events[-1].outcome == "done"
+
+
+def test_the_wait_for_a_permission_is_not_the_time_of_the_call():
+    """A call's seconds begin when it is allowed: the person's thinking is not its run."""
+    clock = FakeClock()
+
+    class Slow(DenyAll):
+        async def check(self, use, spec):
+            clock.time += 20
+            return Allowed()
+
+    session = make_session(
+        ScriptedModel(reply(call("run_code", code="1")), reply("Done.")),
+        permissions=Slow(),
+        clock=clock,
+    )
+    events = run(session)
+
+    assert of(events, ToolFinished)[0].seconds == 0
+    assert events[-1].seconds == 20
 
 
 def test_retries_wait_and_send_the_same():

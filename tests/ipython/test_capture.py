@@ -360,6 +360,23 @@ def test_an_interrupt_ends_the_code(scratch: Scratch) -> None:
     assert kinds(execution) == ["stdout", "error"]
 
 
+@pytest.mark.parametrize("line", ["os.kill(os.getpid(), signal.SIGINT)", "print('x')"])
+def test_an_interrupts_traceback_ends_in_the_code(scratch: Scratch, line: str) -> None:
+    """The traceback of an interrupt shows where it struck, and no frame of ours."""
+
+    class Signalling(ListSink):
+        def stream(self, name: Any, text: str) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            super().stream(name, text)
+
+    execution = scratch.run(f"import os, signal\n{line}\nprint('end')", sink=Signalling())
+    trace = "".join(execution.outputs[-1]["traceback"])  # type: ignore[arg-type]  # JSON
+
+    assert "KeyboardInterrupt" in trace
+    assert "----> 2" in trace or "----> 3" in trace
+    assert "jupyter_ctx" not in trace
+
+
 def test_an_interrupt_the_code_swallows_still_counts(scratch: Scratch) -> None:
     """Code that catches the KeyboardInterrupt ends as it likes, but the run was interrupted."""
     execution = scratch.run(

@@ -70,6 +70,15 @@ def test_tool_lines():
     assert words.tool_line("inspect", {"names": ["df", "users"]}) == "Inspecting df, users…"
 
 
+def test_stopped_tool_line_says_stopped():
+    """A call that the user stopped did not fail."""
+    done = ToolFinished(1, 1, "id", "run_code", "", True, False, 0, 0, 1.8, interrupted=True)
+
+    assert words.tool_line("run_code", {"code": "x"}, done) == (
+        "Ran code, 1 line: x · stopped · 1.8 s"
+    )
+
+
 def test_denied_tool_line_says_why():
     """A denied call says that it was and why."""
     text = "Denied by the user: use polars"
