@@ -66,9 +66,9 @@ def _is_balanced(source: str) -> bool:
 def add_math(parser: MarkdownIt) -> None:
     """Teach `parser` the tokens `math_inline` and `math_block`; their content is clean TeX.
 
-    A `math_inline` has the markup `$` or `$$`. Two backslashes before a dollar are read as one
-    dollar: that is how a dollar is written which MathJax must not pair.
+    A `math_inline` has the markup `$` or `$$`.
     """
+    add_dollar(parser)
     parser.inline.ruler.before("escape", "math_inline", _read_inline)
     parser.block.ruler.before(
         "fence",
@@ -78,13 +78,25 @@ def add_math(parser: MarkdownIt) -> None:
     )
 
 
+def add_dollar(parser: MarkdownIt) -> None:
+    """Teach `parser` that two backslashes before a dollar are one dollar.
+
+    That is how a dollar is written which MathJax must not pair.
+    """
+    parser.inline.ruler.before("escape", "dollar", _read_dollar)
+
+
+def _read_dollar(state: StateInline, silent: bool) -> bool:
+    if not state.src.startswith("\\\\$", state.pos):
+        return False
+    if not silent:
+        state.pending += "$"
+    state.pos += 3
+    return True
+
+
 def _read_inline(state: StateInline, silent: bool) -> bool:
     src, pos = state.src, state.pos
-    if src.startswith("\\\\$", pos):
-        if not silent:
-            state.pending += "$"
-        state.pos += 3
-        return True
     if src[pos] == "$":
         markup = "$$" if src.startswith("$$", pos) else "$"
         found = (_DISPLAY if markup == "$$" else _INLINE).match(src, pos)

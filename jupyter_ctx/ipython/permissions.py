@@ -82,7 +82,7 @@ class AskPermissions:
     def _ask(self, use: ToolUse, spec: ToolSpec) -> Allowed | Denied:
         asker, scope = self._asker(), _scope(spec)
         asker.show(*describe(use, spec))
-        question = f"Allow? [y]es once, [a]lways for this session ({scope}), [n]o: "
+        question = f"Allow? [y]es once, [a]lways for this session ({scope}), [n]o (and why): "
         for _ in range(1 + ASKS_AGAIN):
             try:
                 answer = read_answer(asker.ask(question))

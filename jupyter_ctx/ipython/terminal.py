@@ -6,6 +6,7 @@ growing text is live; when the block is finished the region goes and the block i
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -34,15 +35,27 @@ from ..core.events import (
 )
 from . import words
 from .markdown import safe_markdown
+from .mathtext import add_dollar
 from .plaintext import plain
 from .sinks import TerminalSink
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from rich.console import Console
 
 TEXT_EVERY_S = 0.1
 SPARE_LINES = 3
 """Lines of the screen that the live region leaves free."""
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    """Return the parser of rich's Markdown, taught the dollar as `safe_markdown` writes it."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt().enable("strikethrough").enable("table")
+    add_dollar(parser)
+    return parser
 
 
 class TerminalRenderer:
@@ -164,7 +177,9 @@ class TerminalRenderer:
         if self._console.is_terminal:
             from rich.markdown import Markdown
 
-            self._console.print(Markdown(markdown, hyperlinks=False))
+            shown = Markdown(markdown, hyperlinks=False)
+            shown.parsed = _parser().parse(markdown)
+            self._console.print(shown)
         else:
             self._console.print(self._plain(text), soft_wrap=True)
 

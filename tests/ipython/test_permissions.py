@@ -116,7 +116,9 @@ async def test_the_question_names_the_scope():
     person = Person("y")
     await deciding(person).check(use(), RUN)
 
-    assert person.questions == ["Allow? [y]es once, [a]lways for this session (run code), [n]o: "]
+    assert person.questions == [
+        "Allow? [y]es once, [a]lways for this session (run code), [n]o (and why): "
+    ]
 
 
 async def test_the_whole_code_is_shown():

@@ -26,6 +26,7 @@ from jupyter_ctx.core.events import (
     TurnStarted,
 )
 from jupyter_ctx.core.usage import Usage
+from jupyter_ctx.ipython.markdown import escape, fence
 from jupyter_ctx.ipython.render import CellRenderer
 from jupyter_ctx.ipython.sinks import CellSink
 from jupyter_ctx.ipython.terminal import TerminalRenderer
@@ -343,6 +344,16 @@ def test_a_turn_without_a_terminal_is_plain_text() -> None:
         "<b>",
         "1 step, 1.0 s · 120 tokens, $0.00",
     ]
+
+
+def test_a_terminal_shows_dollars_and_code_as_they_are() -> None:
+    """Two prices on one line have no backslash before them, and code keeps each of its own."""
+    renderer, out = terminal(True)
+    code = r"pattern = '\\$'"
+    renderer.show(f"{escape('$2 in, $10 out')}\n\n{fence(code)}", "")
+
+    assert out.getvalue().split()[:4] == ["$2", "in,", "$10", "out"]
+    assert code in out.getvalue()
 
 
 def test_a_terminal_shows_each_block_once_at_its_end() -> None:

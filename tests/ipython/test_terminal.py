@@ -36,7 +36,9 @@ def test_a_turn_asks_and_answers(ipython: pexpect.spawn[str]) -> None:
     ipython.sendline("%agent hello there?")
     ipython.expect("Demo model: no key is set.")
     ipython.expect("The agent asks to run code:")
-    ipython.expect(r"Allow\? \[y\]es once, \[a\]lways for this session \(run code\), \[n\]o: ")
+    ipython.expect(
+        r"Allow\? \[y\]es once, \[a\]lways for this session \(run code\), \[n\]o \(and why\): "
+    )
     ipython.sendline("y")
     ipython.expect(r"Ran code, \d+ lines")
     ipython.expect(r"\d steps, .* tokens, .*context \d+ %")
