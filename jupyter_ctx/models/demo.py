@@ -305,9 +305,10 @@ def _error(done: Sequence[Done]) -> Steps:
     error = _first_line(done[0].text)
     if error.startswith("no error"):
         return ["No cell has failed so far."]
-    failed = re.findall(r"(\S+)[^\n]*failed", done[1].text) if len(done) > 1 else []
+    kind = re.escape(error.partition(":")[0])
+    failed = re.findall(rf"^(\S+) [^\n]*\bfailed\b[^\n]*\b{kind}\b", done[1].text, re.M)
     if len(done) == 2 and failed:
-        return [Step("read_cell", {"cell_id": failed[-1].strip("`:,"), "outputs": False})]
+        return [Step("read_cell", {"cell_id": failed[-1], "outputs": False})]
     answer = f"The last error is **{error}**"
     if len(done) > 2 and not done[2].failed:
         answer += f", raised by this cell:\n\n```text\n{_head(done[2].text, 10)}\n```"
@@ -348,7 +349,7 @@ def _interest(found: tuple[str, str]) -> int:
 
 
 def _head(text: str, lines: int) -> str:
-    kept = text.replace("```", "'''").strip().splitlines()
+    kept = text.replace("```", "'''").rstrip().lstrip("\n").splitlines()
     return "\n".join(kept[:lines] + (["…"] if len(kept) > lines else []))
 
 

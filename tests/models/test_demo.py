@@ -34,11 +34,17 @@ class Reader:
         return list(self.store.texts)
 
 
+def error(name):
+    return {"output_type": "error", "ename": name, "evalue": "", "traceback": []}
+
+
 @pytest.fixture
 def kernel():
     cells = [
         Cell("c1", "prices = [3, 1, 2]", 1, 1),
-        Cell("c2", "prices['x']", 2, 2, failed=True),
+        Cell("c0", "%agent", 2, 2, (error("UsageError"),), failed=True),
+        Cell("c2", "prices['x']", 3, 3, (error("TypeError"),), failed=True),
+        Cell("c3", "%agent", 4, 4, (error("UsageError"),), failed=True),
     ]
     return FakeKernel({"prices": [3, 1, 2], "table": {"a": 1}}, cells)
 
@@ -82,7 +88,7 @@ def test_it_really_looks_at_the_notebook(kernel):
 
 
 def test_it_finds_the_cell_that_failed(kernel):
-    """Asked about an error it reads the failed cell."""
+    """Asked about an error it reads the cell that failed with it, not another failed one."""
     session = demo_session(kernel)
     import sys
 
@@ -96,6 +102,13 @@ def test_it_finds_the_cell_that_failed(kernel):
     assert tools == ["run_code", "list_cells", "read_cell"]
     assert "TypeError: list indices must be integers" in str(session.last_turn)
     assert "prices['x']" in str(session.last_turn)
+
+
+def test_a_table_keeps_its_columns():
+    """What it quotes of a result begins where the result does: the head of a frame is aligned."""
+    done = [Done(ToolUse("t1", "run_code", {"code": "df"}), "   a\n0  1\n", False)]
+
+    assert "```text\n   a\n0  1\n```" in script("Run `df`", done)[0]
 
 
 def test_a_large_output_is_offloaded_and_read(kernel):
