@@ -368,10 +368,21 @@ def load_settings(
     The first that has a value counts. Raises ConfigError that names the setting, and near names for
     an unknown one.
     """
-    environ = os.environ if environ is None else environ
-    layered = {**read_env(environ), **(explicit or {})}
+    explicit = explicit or {}
+    made = read_env(os.environ if environ is None else environ)
+    _check_env({name: value for name, value in made.items() if name not in explicit})
+    layered = {**made, **explicit}
     home = find_home(make_settings({k: v for k, v in layered.items() if k == "home"}))
     return make_settings({**read_file(home / "settings.json"), **layered})
+
+
+def _check_env(values: Mapping[str, object]) -> None:
+    """Raise ConfigError that names the variable if the environment made an unusable value."""
+    for name, value in values.items():
+        try:
+            make_settings({name: value})
+        except ConfigError as error:
+            raise ConfigError(f"{env_name(name)}: {error}", name=name) from None
 
 
 def make_settings(values: Mapping[str, object]) -> Settings:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ctx.config import make_settings, read_file
+from jupyter_ctx.config import load_settings, make_settings, read_file
 from jupyter_ctx.errors import ConfigError
 from tests.agent_kernel import agent_env, agent_kernel, ask, context, run
 from tests.fake_anthropic import NO_USAGE, Call, FakeAnthropic, no_stop_reason, reply, status
@@ -139,6 +139,14 @@ def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"settings\.json"):
         read_file(path)
+
+
+def test_a_bad_environment_variable_is_named(tmp_path: Path) -> None:
+    """What is wrong in the environment is said with the variable, unless it is overruled."""
+    environ = {"JUPYTER_CTX_HOME": str(tmp_path), "JUPYTER_CTX_PERMISSIONS": "atuo"}
+    with pytest.raises(ConfigError, match=r"JUPYTER_CTX_PERMISSIONS: .*'atuo'; use one of 'ask'"):
+        load_settings(environ=environ)
+    assert load_settings({"permissions": "plan"}, environ).permissions == "plan"
 
 
 @pytest.mark.parametrize("name", ['""', "a b", "../x", "x" * 300])
