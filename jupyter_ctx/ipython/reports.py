@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ..core.usage import Prices, Usage
 from . import words
 from .markdown import escape, safe_markdown
 from .plaintext import plain
@@ -223,13 +224,20 @@ def model_lines(session: Session, *, switched: bool) -> list[str]:
         )
     if switched:
         used = _int(session.context().get("used_tokens"))
-        cost = ""
-        if prices is not None:
-            cost = f", {words.money(used * prices.cache_write_5m / 1_000_000)}"
-        lines.append(
-            f"The next prompt writes the whole context to the cache anew: ≈{used:,} tokens{cost}."
-        )
+        cost = "" if prices is None else f", {words.money(_price_anew(prices, used, session))}"
+        does = "writes the whole context to the cache anew"
+        if not session.settings.prompt_cache:
+            does = "sends the whole context, as every prompt without the cache"
+        lines.append(f"The next prompt {does}: ≈{used:,} tokens{cost}.")
     return lines
+
+
+def _price_anew(prices: Prices, tokens: int, session: Session) -> float:
+    """Return what a prompt costs, in USD, of which nothing is read from the cache."""
+    if not session.settings.prompt_cache:
+        return prices.cost_usd(Usage(uncached=tokens))
+    for_an_hour = tokens if session.settings.cache_ttl == "1h" else 0
+    return prices.cost_usd(Usage(uncached=0, cache_write=tokens, cache_write_1h=for_an_hour))
 
 
 def doctor_report(findings: Sequence[Finding]) -> Report:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jupyter_ctx.config import PermissionMode
+from jupyter_ctx.config import PermissionMode, Settings
 from jupyter_ctx.core.events import CtxEvent
+from jupyter_ctx.core.ports import ModelFacts
+from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.errors import CompactionError, PromptError
 from jupyter_ctx.ipython.commands import (
     COMMANDS,
@@ -24,6 +27,7 @@ from jupyter_ctx.ipython.reports import (
     Finding,
     context_report,
     doctor_report,
+    model_lines,
     summary_report,
     table,
 )
@@ -220,6 +224,27 @@ def test_model_shows_and_switches(host: Host) -> None:
     assert "Price: not known" in text
     assert "anew" not in shown(host, "/model scripted").text
     assert host.settings["model"] == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings(), "writes the whole context to the cache anew: ≈1,000,000 tokens, $1.25."),
+        (Settings(cache_ttl="1h"), "≈1,000,000 tokens, $2.00."),
+        (Settings(prompt_cache=False), "without the cache: ≈1,000,000 tokens, $1.00."),
+    ],
+)
+def test_a_switch_is_priced_as_the_cache_is_set(settings: Settings, said: str) -> None:
+    """What the next prompt costs goes by the cache in force: 5 minutes, an hour, or none."""
+    prices = Prices(1.0, 5.0, 0.1, 1.25, 2.0, "a test")
+    session: Any = SimpleNamespace(
+        facts=ModelFacts("m", 2_000_000, "api", 8_000, prices),
+        model_name="m",
+        settings=settings,
+        context=lambda: {"used_tokens": 1_000_000},
+    )
+
+    assert said in model_lines(session, switched=True)[-1]
 
 
 def test_doctor_puts_faults_first() -> None:
