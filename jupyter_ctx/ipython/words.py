@@ -6,6 +6,7 @@ estimate only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ..core.blocks import Json
@@ -81,6 +82,8 @@ def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
         return f"{_what(name, input_, 0).rstrip('…')}…"
     if done.denied:
         return f"{_what(name, input_, 2)} · {one_line(done.text, 200)}"
+    if name == "read_cell" and (found := _NUMBER.match(done.text)):
+        input_ = {"cell_id": found[1]}  # the person knows the number, not the id
     ended = "stopped" if done.interrupted else "failed" if done.is_error else ""
     return " · ".join(filter(None, [_what(name, input_, 1), ended, duration(done.seconds)]))
 
@@ -89,6 +92,9 @@ def stopped_line(name: str, input_: Json) -> str:
     """Return one line about a call that was stopped."""
     return f"{_what(name, input_, 1)} · stopped"
 
+
+_NUMBER = re.compile(r"\[cell [^\n]{1,60}?, (In\[\d+\]),")
+"""How the tool `read_cell` begins its text."""
 
 _VERBS: Mapping[str, tuple[str, str, str]] = {
     "run_code": ("Running code", "Ran code", "Code not run"),

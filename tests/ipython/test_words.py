@@ -70,6 +70,17 @@ def test_tool_lines():
     assert words.tool_line("inspect", {"names": ["df", "users"]}) == "Inspecting df, users…"
 
 
+def test_a_read_cell_is_named_by_its_number():
+    """The person sees numbers, not ids: a cell that was read is named by the one it has."""
+    text = "[cell e51a1847-a445-4a1f-ae50-fa835319d5fa, In[9], failed; outputs: none]\nf(In[1])"
+    done = ToolFinished(1, 1, "id", "read_cell", text, False, False, 0, 0, 0.0)
+    gone = ToolFinished(1, 1, "id", "read_cell", "No such cell.", True, False, 0, 0, 0.0)
+    call = {"cell_id": "e51a1847"}
+
+    assert words.tool_line("read_cell", call, done) == "Read cell In[9] · <0.1 s"
+    assert words.tool_line("read_cell", call, gone) == "Read cell e51a1847 · failed · <0.1 s"
+
+
 def test_stopped_tool_line_says_stopped():
     """A call that the user stopped did not fail."""
     done = ToolFinished(1, 1, "id", "run_code", "", True, False, 0, 0, 1.8, interrupted=True)
