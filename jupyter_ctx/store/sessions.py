@@ -185,15 +185,21 @@ class SessionStore:
         return build_info(folder.name, entries) if entries else None
 
     def _folder(self, session_id: str) -> Path:
-        if self.home is None or not _ID.fullmatch(session_id):
+        if self.home is None:
             raise StoreError(f"There is no session {session_id!r}.")
+        if not _ID.fullmatch(session_id):
+            raise StoreError(_unknown(session_id, self.home / FOLDER))
         return self.home / FOLDER / session_id
 
     def _existing(self, session_id: str) -> Path:
         folder = self._folder(session_id)
         if folder.is_symlink() or not folder.is_dir():
-            raise StoreError(f"There is no session {session_id!r}.", path=str(folder))
+            raise StoreError(_unknown(session_id, folder.parent), path=str(folder))
         return folder
+
+
+def _unknown(session_id: str, sessions: Path) -> str:
+    return f"There is no session {session_id!r}: the ids are the names of the folders in {sessions}"
 
 
 def new_session_id(at: float) -> str:
