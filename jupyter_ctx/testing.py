@@ -18,6 +18,7 @@ import io
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -380,7 +381,10 @@ class FakeClock:
 
 
 class InlineRunner:
-    """Runs a turn in place, with a loop of its own: no thread, for scripts and tests."""
+    """Runs a turn in place, with a loop of its own: for scripts and tests.
+
+    Where a loop runs already (in a notebook), a thread takes it.
+    """
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
@@ -397,7 +401,13 @@ class InlineRunner:
             async for event in start():
                 on_event(event)
 
-        asyncio.run(drive())
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(drive())
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(asyncio.run, drive()).result()
 
     def iterate(self, start: Callable[[], AsyncIterator[CtxEvent]]) -> AsyncIterator[CtxEvent]:
         """Return the generator itself: it runs on the awaiting loop."""

@@ -117,6 +117,12 @@ def test_a_turn_given_up_is_not_the_one_before():
         session.ask("two")
 
 
+async def test_a_fake_session_answers_in_a_notebook_too():
+    """`ask` over fakes works where a loop runs already, as in a notebook's cell."""
+    session = make_session(ScriptedModel(reply("It is 42.")))
+    assert str(session.ask("What is 6 × 7?")) == "It is 42."
+
+
 def test_an_error_of_ours_is_one_sentence():
     """A setting that shows to be unusable in mid-turn ends it with its own words."""
 
