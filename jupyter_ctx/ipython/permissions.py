@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ..config import PermissionMode
 from ..core.blocks import ToolUse
 from ..core.ports import Allowed, Denied, ToolSpec
-from .markdown import fence
+from .markdown import escape, fence
 from .plaintext import one_line, shown_exactly
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def describe(use: ToolUse, spec: ToolSpec) -> tuple[str, str]:
         shown = shown_exactly(json.dumps(dict(use.input), indent=2, ensure_ascii=False))
         info = "json"
     title = f"The agent asks to {_scope(spec)}:"
-    return f"{title}\n\n{fence(shown, info)}", f"{title}\n\n{shown}"
+    return f"{escape(title)}\n\n{fence(shown, info)}", f"{title}\n\n{shown}"
 
 
 def _scope(spec: ToolSpec) -> str:

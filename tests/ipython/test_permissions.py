@@ -15,8 +15,11 @@ from jupyter_ctx.ipython.permissions import (
     UNCLEAR_TEXT,
     AskPermissions,
     CannotAskError,
+    describe,
 )
 from jupyter_ctx.ipython.plaintext import shown_exactly
+
+from .test_markdown import acting_parts, lab_html
 
 RUN = ToolSpec("run_code", "", {}, reads_only=False, permission="run code")
 EDIT = ToolSpec("edit_cell", "", {}, reads_only=False, permission="edit cells")
@@ -167,6 +170,15 @@ async def test_other_arguments_are_shown_as_json():
 
     assert '"cell_id": "a"' in person.shown[0]
     assert '"source": "x = 1"' in person.shown[0]
+
+
+def test_a_tools_name_is_text():
+    """What is asked for is named as text, whatever a tool is called."""
+    hostile = ToolSpec("<b onclick=x> [a](http://b.invalid)", "", {}, reads_only=False)
+    markdown, text = describe(use(), hostile)
+
+    assert acting_parts(lab_html(markdown)) == []
+    assert "<b onclick=x>" in text
 
 
 async def test_headless_is_denied_and_told_to_both():
