@@ -157,7 +157,7 @@ class Collector:
             for name in self.bursts:  # put aside by a thread while the other stream took over
                 self._name = name
                 self._settle()
-            self._live.finish()
+            self._live.close()
 
     def _error(self, ename: str, evalue: str, lines: Sequence[str]) -> None:
         clean = [self._clean(str(line)) for line in lines]

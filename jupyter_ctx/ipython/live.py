@@ -47,6 +47,10 @@ class Sink(Protocol):
         """Show an error."""
         ...
 
+    def close(self) -> None:
+        """Show what has waited: the run is over."""
+        ...
+
 
 class Live:
     """Passes output on to a sink within bounds: `live_output_head` and `live_output_tail` bytes."""
@@ -126,6 +130,11 @@ class Live:
         if self._dropped:
             self._show_stream("stdout", f"[{self._dropped:,} more displays not shown]\n")
             self._dropped = 0
+
+    def close(self) -> None:
+        """Show everything there is: the run is over."""
+        self.finish()
+        self._call(lambda sink: sink.close())
 
     def _show_note(self, text: str) -> None:
         """Show a line that overwrites the note before it."""

@@ -66,7 +66,6 @@ class CellRenderer:
         self._step_texts: list[_Display] = []
         self._tools: dict[str, tuple[_Display, ToolStarted]] = {}
         self._retry: tuple[_Display, RetryScheduled, float] | None = None
-        self._sink: CellSink | None = None
 
     def __call__(self, event: CtxEvent) -> None:
         """Show what happened."""
@@ -108,8 +107,6 @@ class CellRenderer:
     def tick(self) -> float | None:
         """Show what has waited; return in how many seconds to call again, None: not needed."""
         now = self._clock()
-        if self._sink is not None:
-            self._sink.flush()
         if self._retry is not None:
             display, event, end = self._retry
             display.show(*_noted(*words.retry_lines(event, end - now)))
@@ -131,15 +128,13 @@ class CellRenderer:
     def close(self) -> None:
         """Leave nothing behind that only told what goes on."""
         self._flush_text()
-        self._close_sink()
         if self._waiting is not None:
             self._waiting.show("", "")
             self._waiting = None
 
     def make_sink(self) -> CellSink:
         """Return where the output of a run goes; to be called before the shell's hooks change."""
-        self._sink = CellSink(self._shell)
-        return self._sink
+        return CellSink(self._shell)
 
     # One thing each -----------------------------------------------------------------------------
 
@@ -187,7 +182,6 @@ class CellRenderer:
         self._tools[event.tool_use_id] = display, event
 
     def _end_tool(self, event: ToolFinished) -> None:
-        self._close_sink()
         if event.tool_use_id in self._tools:
             display, began = self._tools.pop(event.tool_use_id)
             display.show(*_quiet(words.tool_line(began.name, began.input, event)))
@@ -206,13 +200,7 @@ class CellRenderer:
             was_stopped = isinstance(event, TurnFinished) and self._clock() < end
             display.show(*_quiet(words.retried_line(retry, was_stopped=was_stopped)))
 
-    def _close_sink(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-            self._sink = None
-
     def _finish(self, event: TurnFinished) -> None:
-        self._close_sink()
         for display, began in self._tools.values():
             display.show(*_quiet(words.stopped_line(began.name, began.input)))
         self._tools.clear()

@@ -48,7 +48,7 @@ class CellSink:
             self._text = _PlacedText(*self._take_place())
         self._text.text += text
         if self._clock() >= self._text.due:
-            self.flush()
+            self._flush()
 
     def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
         """Show a MIME bundle, or put it in the place of its `transient["display_id"]`."""
@@ -73,7 +73,15 @@ class CellSink:
         lines = list(traceback) or [f"{ename}: {evalue}"]
         self.stream("stderr", "\n".join(lines) + "\n")
 
-    def flush(self) -> None:
+    def close(self) -> None:
+        """Show everything; blank the places that nothing took."""
+        self._flush()
+        if self._has_cleared:
+            self._blank_rest()
+        for stream in self._streams.values():
+            stream.flush()
+
+    def _flush(self) -> None:
         """Show printed text that has waited."""
         text = self._text
         if text is not None and text.text != text.shown:
@@ -81,14 +89,6 @@ class CellSink:
             self._publish({"text/plain": text.text}, {}, text.place, update=not text.is_new)
             text.is_new = False
             text.due = self._clock() + REDRAW_EVERY_S
-
-    def close(self) -> None:
-        """Show everything; blank the places that nothing took."""
-        self.flush()
-        if self._has_cleared:
-            self._blank_rest()
-        for stream in self._streams.values():
-            stream.flush()
 
     def _begin(self) -> None:
         """Carry out a clear that has waited for the next output."""
@@ -98,7 +98,7 @@ class CellSink:
             self._next = 0
 
     def _end_text(self) -> None:
-        self.flush()
+        self._flush()
         self._text = None
 
     def _take_place(self, own: str | None = None) -> tuple[str, bool]:
@@ -155,9 +155,6 @@ class TerminalSink:
     def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
         """Print an error."""
         self.stream("stderr", "\n".join(list(traceback) or [f"{ename}: {evalue}"]) + "\n")
-
-    def flush(self) -> None:
-        """Nothing waits."""
 
     def close(self) -> None:
         """Nothing is left over."""

@@ -33,6 +33,7 @@ class ListSink:
     """Keeps what it is asked to show; `calls` are (method, arguments) in order."""
 
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    closed: int = 0
 
     def stream(self, name: StreamName, text: str) -> None:
         self.calls.append(("stream", (name, text)))
@@ -45,6 +46,9 @@ class ListSink:
 
     def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
         self.calls.append(("error", (ename, evalue, tuple(traceback))))
+
+    def close(self) -> None:
+        self.closed += 1
 
     @property
     def text(self) -> str:
@@ -76,6 +80,9 @@ class CellSink:
 
     def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
         self._streams["stderr"].write("\n".join(traceback))
+
+    def close(self) -> None:
+        """Nothing has waited."""
 
 
 @dataclass

@@ -590,3 +590,11 @@ def test_a_magics_complaint_stands_there_once(scratch: Scratch) -> None:
     assert kinds(execution) == ["stderr"]
     assert stream_text(execution, "stderr").count("no_such_magic") == 1
     assert sink.text == stream_text(execution, "stderr")
+
+
+def test_a_run_closes_its_sink(scratch: Scratch) -> None:
+    """However a run ends, its sink is told once that nothing more comes."""
+    for code in ("print(1)", "1 / 0", "exit()"):
+        sink = ListSink()
+        scratch.run(code, sink=sink)
+        assert sink.closed == 1
