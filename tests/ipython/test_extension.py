@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..fake_anthropic import FakeAnthropic, Hold, call, reply, status
-from ..kernels import Ran, RealKernel, running_kernel
+from ..kernels import TIMEOUT_S, Ran, RealKernel, running_kernel
 from .test_markdown import acting_parts, lab_html
 
 KEY = "sk-ant-test-0123456789abcdef"
@@ -37,6 +37,16 @@ def kernel(server: FakeAnthropic, tmp_path: Path) -> Iterator[RealKernel]:
 def markdown(ran: Ran) -> list[str]:
     """Return the Markdown of the cell's displays, in order, as it was saved."""
     return [str(text) for text in ran.bundles("text/markdown")]
+
+
+def wait_for_markdown(kernel: RealKernel, request: str, wanted: str) -> Ran:
+    """Return what came until exactly that text stands below the cell; the request goes on."""
+    ran = Ran()
+    while wanted not in markdown(ran):
+        message = kernel.client.get_iopub_msg(timeout=TIMEOUT_S)
+        if message["parent_header"].get("msg_id") == request:
+            ran.add(message)
+    return ran
 
 
 def prompt_of(server: FakeAnthropic, at: int = -1) -> str:
@@ -82,11 +92,7 @@ def test_the_text_streams(kernel: RealKernel, server: FakeAnthropic) -> None:
     server.append(reply("The first block.", Hold("middle"), "The second."))
     request = kernel.submit("%agent go")
     server.wait_held("middle")
-    ran = Ran()
-    while "The first block." not in markdown(ran):
-        message = kernel.client.get_iopub_msg(timeout=20)
-        if message["parent_header"].get("msg_id") == request:
-            ran.add(message)
+    ran = wait_for_markdown(kernel, request, "The first block.")
     assert "The second." not in markdown(ran)
     server.release("middle")
     rest = kernel.collect(request)
@@ -254,7 +260,7 @@ def test_stop_in_mid_stream(kernel: RealKernel, server: FakeAnthropic) -> None:
     """A stop keeps the text so far, fails the cell and leaves kernel and session usable."""
     server.append(reply("Half of it", Hold("never"), " and more."), "Back again.")
     request = kernel.submit("%agent go")
-    server.wait_held("never")
+    wait_for_markdown(kernel, request, "Half of it")
     kernel.interrupt()
     ran = kernel.collect(request)
     server.release("never")
