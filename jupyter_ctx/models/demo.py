@@ -309,10 +309,10 @@ def _error(done: Sequence[Done]) -> Steps:
     failed = re.findall(rf"^(\S+) [^\n]*\bfailed\b[^\n]*\b{kind}\b", done[1].text, re.M)
     if len(done) == 2 and failed:
         return [Step("read_cell", {"cell_id": failed[-1], "outputs": False})]
-    answer = f"The last error is **{error}**"
     if len(done) > 2 and not done[2].failed:
-        answer += f", raised by this cell:\n\n```text\n{_head(done[2].text, 10)}\n```"
-    return [answer]
+        cell = f"```text\n{_head(done[2].text, 10)}\n```"
+        return [f"The last error is **{error}**, raised by this cell:\n\n{cell}"]
+    return [f"The last error is **{error}**. I do not see the cell that raised it."]
 
 
 def _tour(done: Sequence[Done]) -> Steps:
