@@ -267,3 +267,26 @@ def test_a_setting_makes_the_gauge_a_number_or_hides_it(lab: LabServer, page_for
         expect(gauge(page)).to_have_count(0)
     finally:
         settings.unlink()
+
+
+def test_the_settings_editor_offers_what_the_gauge_can_be(
+    lab: LabServer, page_for: PageFor
+) -> None:
+    """The choices stand in JupyterLab's settings editor, and one that is made takes effect."""
+    path = lab.write_notebook("editor.ipynb", [SPEAKER, wire("hello", "context_measured")])
+    settings = lab.write_settings("jupyter-ctx:plugin", "{}")
+    try:
+        page = page_for(path)
+        page.run_cell(0)
+        page.run_cell(1)
+        expect(page.page.locator(".jctx-bar")).to_have_count(1)
+
+        page.command("settingeditor:open", query="Agent")
+        choice = page.page.locator("[id='jp-SettingsEditor-jupyter-ctx:plugin'] select")
+        expect(choice.locator("option")).to_have_text(["Bar and number", "Number only", "Nothing"])
+        choice.select_option(label="Number only")
+        page.open(path)
+        expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps")
+        expect(page.page.locator(".jctx-bar")).to_have_count(0)
+    finally:
+        settings.unlink()
