@@ -23,7 +23,7 @@ Notebook: TypeAlias = Any
 ROOT = Path(__file__).parents[1]
 
 NOTEBOOKS = tuple(sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")))
-"""The numbered ones are the project's: `make lab` opens the folder, and people save theirs there."""
+"""The numbered ones are ours: `make lab` opens the folder, and people save their own there."""
 
 CELL_S = 120
 """How long one cell may take: far more than any here needs."""
