@@ -14,6 +14,7 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -351,13 +352,12 @@ class Session:
                 self.transcript.turn + 1,
                 self._load_facts,
             )
-            async for event in turn.run():
-                self._notice(event)
-                yield event
+            async with aclosing(turn.run()) as events:
+                async for event in events:
+                    self._notice(event)
+                    yield event
             if not turn.is_recorded:
                 self._notices = [*notices, *self._notices]
-            if turn.last_words is not None:
-                self._notices.append(turn.last_words)
             self._save_metadata()
 
     async def run_compaction(self, focus: str = "") -> AsyncGenerator[CtxEvent, None]:
@@ -366,9 +366,11 @@ class Session:
             await self._load_facts()
             focus = self._ports.redactor.text(focus)
             attempt = Attempt(self.transcript.turn, "manual", focus)
-            async for event in self._stoppable(run_compaction(self._engine, attempt)):
-                self._notice(event)
-                yield event
+            compaction = self._stoppable(run_compaction(self._engine, attempt))
+            async with aclosing(compaction) as events:
+                async for event in events:
+                    self._notice(event)
+                    yield event
             for note in self._engine.take_notes():
                 yield note
             yield ContextChanged(self.transcript.turn)
@@ -379,8 +381,9 @@ class Session:
     ) -> AsyncGenerator[CtxEvent, None]:
         """Pass a compaction's events on; one that is stopped has failed, and said so."""
         try:
-            async for event in compaction:
-                yield event
+            async with aclosing(compaction) as events:
+                async for event in events:
+                    yield event
         except asyncio.CancelledError:
             engine = self._engine
             failures = engine.transcript.failures_in_a_row

@@ -149,6 +149,14 @@ def without_thinking(message: Message) -> Message | None:
     return Message(message.role, kept) if kept else None
 
 
+def without_last_thinking(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Return a reply's blocks without thinking at their end, where providers refuse it."""
+    kept = list(blocks)
+    while kept and isinstance(kept[-1], Thinking):
+        kept.pop()
+    return tuple(kept)
+
+
 def block_to_wire(block: Block) -> dict[str, object]:
     """Return the block as the Messages API takes it; the same block gives the same bytes."""
     match block:

@@ -6,6 +6,7 @@ The transcript changes by one entry at the very end; whatever fails before leave
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from ..errors import CompactionError, ModelError, PromptTooLongError, RequestTooLargeError
@@ -56,8 +57,9 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     try:
         plan = _plan(engine, attempt.trigger)
         reply = engine.new_reply(attempt.turn, 0, 0)
-        async for event in _ask(engine, attempt, plan, reply):
-            yield event
+        async with aclosing(_ask(engine, attempt, plan, reply)) as events:
+            async for event in events:
+                yield event
         done = reply.done
         assert done is not None  # call() returns only after ReplyDone
         attempt.usage = done.usage
@@ -88,8 +90,11 @@ async def _ask(
     for retry in range(engine.limits.compaction_retries + 1):
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
-            async for event in engine.call(request, reply, attempt.turn, 0, silent=True):
-                yield event
+            async with aclosing(
+                engine.call(request, reply, attempt.turn, 0, silent=True)
+            ) as events:
+                async for event in events:
+                    yield event
             return
         except (PromptTooLongError, RequestTooLargeError) as error:
             if retry == engine.limits.compaction_retries:

@@ -13,7 +13,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
-from .blocks import Block, Json, Message, Opaque, Text, Thinking, ToolUse
+from .blocks import (
+    Block,
+    Json,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolUse,
+    without_last_thinking,
+)
 from .cache import place_breakpoints
 from .context import SessionFacts, build_context, describe_largest_parts, find_steps_left
 from .events import (
@@ -60,6 +69,7 @@ from .usage import Prices, Usage
 from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
 
 MOST_IMAGE_CHARS = 24_000_000
+    OverflowEntry,
 """Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
 
 
@@ -100,7 +110,11 @@ class EnginePorts:
 
 @dataclass(slots=True)
 class Reply:
-    """A reply as it arrives. `blocks` are complete; `partial` is the text of one that is not."""
+    """A reply as it arrives. `blocks` are complete; `partial` is the text of one that is not.
+
+    `is_changed`: a block is not as it came (a key taken out, another id); thinking behind it would
+    be refused, bound as it is to what came, and is left out.
+    """
 
     redactor: Redactor
     seen_ids: frozenset[str]
@@ -116,11 +130,12 @@ class Reply:
     def text_blocks(self) -> int:
         """How many text blocks were shown, the open one included."""
         return sum(isinstance(b, Text) for b in self.blocks) + bool(self._stream)
+    is_changed: bool = False
 
     def restart(self) -> None:
         """Forget everything: the stream broke and the step starts again."""
         self.first_block += self.text_blocks
-        self.blocks, self.partial, self.done = [], "", None
+        self.blocks, self.partial, self.done, self.is_changed = [], "", None, False
         self._stream = self._thought = None
 
     def take(self, delta: Delta, turn: int) -> list[CtxEvent]:
@@ -159,18 +174,20 @@ class Reply:
                 events.append(TextFinished(turn, number, safe))
             case ToolUse(id=id_, name=name, input=input_):
                 taken = {b.id for b in self.blocks if isinstance(b, ToolUse)} | self.seen_ids
+                self.is_changed = self.is_changed or safe != text or not safe
                 if id_ in taken or not _is_wire_id(id_):
                     id_ = f"{self.fresh_id}_{len(self.blocks)}"
-                self.blocks.append(ToolUse(id_, name, self.redactor.json(input_)))
+                self._keep(block, ToolUse(id_, name, self.redactor.json(input_)))
             case Thinking():
                 if self._thought is not None:
                     events = _thoughts(self._thought.flush(), turn)
                 self._thought = None
                 self.blocks.append(block)
             case Opaque(wire=wire):
-                self.blocks.append(Opaque(self.redactor.json(wire)))
+                self._keep(block, Opaque(self.redactor.json(wire)))
             case _:
-                self.blocks.append(block)
+                if not self.is_changed:
+                    self.blocks.append(block)
         return events
 
     def kept_after_stop(self) -> tuple[Block, ...]:
@@ -180,9 +197,15 @@ class Reply:
             self.partial += self._stream.flush()
         if self.partial.strip():
             kept.append(Text(self.partial))
-        while kept and isinstance(kept[-1], Thinking):
-            kept.pop()
-        return tuple(kept)
+    def _keep(self, came: Block, kept: Block) -> None:
+        self.is_changed = self.is_changed or kept != came
+        self.blocks.append(kept)
+
+    def is_whole(self, kept: Sequence[Block]) -> bool:
+        """Say whether `kept` is all of the reply, and as it came."""
+        return bool(kept) and not self.is_changed and list(kept) == self.blocks
+
+        return without_last_thinking(kept)
 
 
 def _thoughts(text: str, turn: int) -> list[CtxEvent]:
@@ -270,6 +293,9 @@ class Engine:
 
     def price(self, usage: Usage, model: str | None = None) -> float | None:
         """Return what one call cost, None if its model's price is not known.
+            case OverflowEntry():
+                self._use_learnt_window()
+                return
 
         Calls are priced one by one: some prices depend on the length of a call's input.
         """
@@ -326,21 +352,31 @@ class Engine:
 
     @property
     def can_compact_reactively(self) -> bool:
+        self._use_learnt_window()
         """Say whether a prompt the provider finds too long may be compacted by itself."""
         is_automatic = self.limits.compaction not in ("manual", "off")
         return is_automatic and not self.is_paused and not self.is_stuck
 
     def learn_overflow(self, error: PromptTooLongError) -> None:
         """Take the window, and how far the estimate was off, from a refusal's numbers."""
-        self.learn_window(error)
-        if error.actual_tokens is not None:
-            self.meter.observe_overflow(error.actual_tokens, self.transcript)
+        self._learn(error.actual_tokens, error.limit_tokens)
 
     def learn_window(self, error: PromptTooLongError) -> None:
         """Take the window from a refusal that names one smaller than what was known."""
-        limit, known = error.limit_tokens, self.window
-        if limit is not None and (known is None or limit < known):
-            self.facts = replace(self.facts, window_tokens=limit, window_source="error")
+        self._learn(None, error.limit_tokens)
+
+    def _learn(self, actual: int | None, limit: int | None) -> None:
+        """Record what a refusal taught, so that a resumed session knows it too."""
+        known = self.window
+        if limit is not None and known is not None and limit >= known:
+            limit = None
+        if actual is not None or limit is not None:
+            self.record(OverflowEntry(self.ports.clock.now(), actual, limit))
+
+    def _use_learnt_window(self) -> None:
+        learnt, known = self.transcript.learnt_windows.get(self.facts.name), self.window
+        if learnt is not None and (known is None or learnt < known):
+            self.facts = replace(self.facts, window_tokens=learnt, window_source="error")
 
     def largest_parts(self) -> str:
         """Return the three largest parts of the window in words, for a message."""

@@ -10,10 +10,21 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import CtxError, ModelError, PromptTooLongError, StoreError, ToolError
-from .blocks import Block, Text, Thinking, ToolResult, ToolUse, text_of, user
+from .blocks import (
+    Block,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    text_of,
+    user,
+    without_last_thinking,
+)
 from .compactor import Attempt, is_worth_it, run_compaction
 from .engine import Engine, Reply
 from .events import (
@@ -62,12 +73,14 @@ STOPPED_TEXT = "[Stopped by the user]"
 CONTINUE_TEXT = (
     "Your answer was cut off by the output limit. Go on exactly where it stops; repeat nothing."
 )
+PAUSED_TEXT = "Your answer was paused by the provider. Go on where it stops; repeat nothing."
 CUT_SHORT = {
     "max_tokens": "it reached the output limit several times",
     "model_context_window_exceeded": "it reached the end of the context window",
     "pause_turn": "the provider paused it several times",
     "tool_use": "the model announced a tool call and sent none",
 }
+NOT_SENT = "[The user's prompt before this one was not sent. {reason}]"
 GAUGE_EVERY_CHARS = 400
 
 log = logging.getLogger("jupyter_ctx")
@@ -96,7 +109,7 @@ class _TurnOver(Exception):
 class Turn:
     """The turn under way. `prepare` asks about the model; it may raise a ModelError.
 
-    `last_words` is what the next prompt should tell of it, None if the log tells it.
+    `paused` is the reply that goes on when it is sent back as it came.
     """
 
     engine: Engine
@@ -112,7 +125,7 @@ class Turn:
     is_recorded: bool = False
     is_left_out: bool = False
     is_too_long: bool = False
-    last_words: str | None = None
+    paused: Message | None = None
 
     def __post_init__(self) -> None:
         self.state = self._fresh_state()
@@ -138,8 +151,9 @@ class Turn:
             await self.prepare()
             self._record_prompt()
             yield ContextChanged(self.number)
-            async for event in self._steps():
-                yield event
+            async with aclosing(self._steps()) as events:
+                async for event in events:
+                    yield event
         except _TurnOver as end:
             over = end
         except asyncio.CancelledError:
@@ -187,7 +201,10 @@ class Turn:
                 f"The prompt is long: {len(text):,} characters.",
                 f"The model sees its beginning and end, and reads on in `prompt-{self.number}`.",
             )
-        notices = [Text(engine.ports.redactor.text(n), "notebook") for n in self.prompt.notices]
+        told = engine.transcript.left_out
+        words = [NOT_SENT.format(reason=told.reason)] if told is not None else []
+        words = [engine.ports.redactor.text(word) for word in (*self.prompt.notices, *words)]
+        notices = [Text(word, "notebook") for word in words]
         self._record_user("prompt", [*notices, Text(fitted.text)])
         self.is_recorded = True
 
@@ -210,30 +227,34 @@ class Turn:
         engine = self.engine
         while True:
             if engine.should_compact() and is_worth_it(engine):
-                async for event in self._compact("proactive"):
-                    yield event
+                async with aclosing(self._compact("proactive")) as events:
+                    async for event in events:
+                        yield event
             most = engine.limits.steps_per_turn
             if most and self.step >= most:
                 raise _TurnOver("done", "steps_per_turn")
             self.step += 1
             yield StepStarted(self.number, self.step)
-            async for event in self._call():
-                yield event
+            async with aclosing(self._call()) as events:
+                async for event in events:
+                    yield event
             for note in engine.take_notes():
                 yield note
 
     async def _call(self) -> AsyncGenerator[CtxEvent, None]:
         """Make one model call and do what comes of it."""
         engine = self.engine
+        self._end_with_user()
         reply = self.reply = engine.new_reply(self.number, self.step, self.blocks + 1)
         outcome: Replied | Failed
         try:
             self._check_it_fits()
             request = engine.build_request(output_raised=self.state.output_raised)
-            async for event in engine.call(request, reply, self.number, self.step):
-                yield event
-                if isinstance(event, TextDelta) and self._gauge_moved(event):
-                    yield ContextChanged(self.number)
+            async with aclosing(engine.call(request, reply, self.number, self.step)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, TextDelta) and self._gauge_moved(event):
+                        yield ContextChanged(self.number)
         except ModelError as error:
             outcome = Failed(error)
         else:
@@ -244,8 +265,19 @@ class Turn:
         finally:
             engine.streaming_chars = 0
             self.blocks = reply.first_block - 1 + reply.text_blocks
-        async for event in self._act(reply, outcome):
-            yield event
+        async with aclosing(self._act(reply, outcome)) as acts:
+            async for event in acts:
+                yield event
+
+    def _end_with_user(self) -> None:
+        """Ask to go on where the view ends with a reply that cannot be sent back to go on.
+
+        Only a paused one can, and only as it came: not without a call that was left out, or the
+        thinking that a compaction took.
+        """
+        view = self.engine.transcript.view
+        if view and view[-1].role == "assistant" and view[-1] is not self.paused:
+            self._record_user("note", [Text(PAUSED_TEXT)])
 
     def _check_it_fits(self) -> None:
         """Raise PromptTooLongError if the request, or a compaction after it, cannot fit the window.
@@ -289,8 +321,9 @@ class Turn:
                 async for event in self._finish_step(reply, reply.blocks):
                     yield event
                 self.state = self._fresh_state()
-                async for event in self._run_tools(reply):
-                    yield event
+                async with aclosing(self._run_tools(reply)) as events:
+                    async for event in events:
+                        yield event
             case EndTurn(stop_reason=reason):
                 async for event in self._finish_step(reply, _without_calls(reply.blocks)):
                     yield event
@@ -308,12 +341,15 @@ class Turn:
                 self._record_user("note", [Text(CONTINUE_TEXT)])
                 self.state = replace(self.state, continuations=self.state.continuations + 1)
             case Resume():
-                async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                kept = _without_calls(reply.blocks)
+                async for event in self._finish_step(reply, kept):
                     yield event
+                self.paused = engine.transcript.view[-1] if reply.is_whole(kept) else None
                 self.state = replace(self.state, pauses=self.state.pauses + 1)
             case Compact(keep_partial=keep_partial):
-                async for event in self._recover(reply, outcome, keep_partial):
-                    yield event
+                async with aclosing(self._recover(reply, outcome, keep_partial)) as events:
+                    async for event in events:
+                        yield event
             case Refuse():
                 self._refuse(reply)
             case Fail(error=error):
@@ -332,16 +368,18 @@ class Turn:
             self.engine.learn_overflow(outcome.error)
         self.state = replace(self.state, compacted=True)
         attempt = Attempt(self.number, "reactive")
-        async for event in run_compaction(self.engine, attempt):
-            yield event
+        async with aclosing(run_compaction(self.engine, attempt)) as events:
+            async for event in events:
+                yield event
         yield ContextChanged(self.number)
         if not attempt.succeeded and isinstance(outcome, Failed):
             raise _TurnOver("failed", "error", self._describe(outcome.error))
 
     async def _compact(self, trigger: Trigger) -> AsyncGenerator[CtxEvent, None]:
         attempt = Attempt(self.number, trigger)
-        async for event in run_compaction(self.engine, attempt):
-            yield event
+        async with aclosing(run_compaction(self.engine, attempt)) as events:
+            async for event in events:
+                yield event
         for note in self.engine.take_notes():
             yield note
         yield ContextChanged(self.number)
@@ -353,7 +391,7 @@ class Turn:
         done = reply.done
         assert done is not None  # only complete replies come here
         self.reply = None
-        content = tuple(blocks)
+        content = without_last_thinking(blocks)
         if not content:
             self._record_spent(reply, f"no text came ({done.stop_reason})")
             if done.stop_reason == "end_turn":
@@ -381,12 +419,12 @@ class Turn:
             "failed", "refusal", f"The provider refused to answer. {detail or ''}".strip()
         )
 
-    def _exclude_turn(self, reason: str) -> None:
+    def _exclude_turn(self, reason: str, *, is_told: bool = False) -> None:
         """Leave this turn's messages out of the view, if no compaction came since its prompt."""
         count = self.engine.transcript.messages_since_prompt(self.number)
         if count:
             at = self.engine.ports.clock.now()
-            self.engine.record(ExcludeEntry(at, count, reason))
+            self.engine.record(ExcludeEntry(at, count, reason, is_told))
             self.is_left_out = True
 
     # Tools --------------------------------------------------------------------------------------
@@ -546,9 +584,8 @@ class Turn:
         self.reply = None
         count = engine.transcript.messages_since_prompt(self.number)
         if outcome == "failed" and count == 1:
-            self._exclude_turn(error or "The turn failed before it was answered.")
-            if self.is_too_long:
-                self.last_words = f"[The user's prompt before this one was not sent. {error}]"
+            reason = error or "The turn failed before it was answered."
+            self._exclude_turn(reason, is_told=self.is_too_long)
             return
         if self.is_left_out:
             return
@@ -570,9 +607,8 @@ def _unknown_spec(name: str) -> ToolSpec:
 def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:
     """Return the blocks without tool calls: a call of a cut reply is never run.
 
-    Nor does thinking stay at the end, where the provider refuses it.
+    Nor does thinking stay behind one, to which it is bound, or at the end.
     """
-    kept = [block for block in blocks if not isinstance(block, ToolUse)]
-    while kept and isinstance(kept[-1], Thinking):
-        kept.pop()
-    return tuple(kept)
+    first = next((i for i, b in enumerate(blocks) if isinstance(b, ToolUse)), len(blocks))
+    rest = (block for block in blocks[first:] if not isinstance(block, ToolUse | Thinking))
+    return without_last_thinking([*blocks[:first], *rest])

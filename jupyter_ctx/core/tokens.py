@@ -32,6 +32,7 @@ from .transcript import (
     ExcludeEntry,
     MessageEntry,
     ModelEntry,
+    OverflowEntry,
     PrefixEntry,
     RepairEntry,
     RewindEntry,
@@ -184,6 +185,8 @@ class TokenMeter:
                     self._true = self._estimated = 0.0
                     self._void(transcript.view)
                 self._model = model
+            case OverflowEntry(actual_tokens=int(actual)):
+                self._observe_overflow(actual, transcript)
             case ExcludeEntry():
                 self._shorten(transcript.view)
             case (
@@ -197,7 +200,7 @@ class TokenMeter:
             case _:
                 pass
 
-    def observe_overflow(self, actual_tokens: int, transcript: Transcript) -> None:
+    def _observe_overflow(self, actual_tokens: int, transcript: Transcript) -> None:
         """Take in that the provider counted `actual_tokens` for the prompt as it is now."""
         view = transcript.view
         self._teach(actual_tokens, self.raw_new(transcript), view, len(view))

@@ -149,6 +149,19 @@ class SpentEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class OverflowEntry:
+    """The provider refused a prompt as too long, and said what it counted and what it takes.
+
+    `actual_tokens` is its count of the view as it was then, None if it gave none or the prompt was
+    another; `limit_tokens` is a window smaller than was known, else None.
+    """
+
+    at: float
+    actual_tokens: int | None = None
+    limit_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryEditEntry:
     """The user rewrote the summary of compaction `n`; `message` takes its message's place."""
 
@@ -197,11 +210,15 @@ class UnpinEntry:
 
 @dataclass(frozen=True, slots=True)
 class ExcludeEntry:
-    """The newest `messages` of the view are left out of it from here on (a refusal, say)."""
+    """The newest `messages` of the view are left out of it from here on (a refusal, say).
+
+    `is_told`: the next prompt tells the model the reason.
+    """
 
     at: float
     messages: int
     reason: str
+    is_told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +246,7 @@ Entry: TypeAlias = (
     | CompactionEntry
     | CompactionFailedEntry
     | SpentEntry
+    | OverflowEntry
     | SummaryEditEntry
     | SummaryUndoEntry
     | RewindEntry
@@ -384,6 +402,7 @@ class Transcript:
         self.prefix: PrefixEntry | None = None
         self.session: SessionEntry | None = None
         self.model: str | None = None
+        self.learnt_windows: dict[str | None, int] = {}
         self.fates: dict[str, FateEntry] = {}
         self.pins: dict[int, str] = {}
         self.compactions: list[CompactionEntry] = []
@@ -415,6 +434,8 @@ class Transcript:
                     self.results[result.tool_use_id] = result
                 if kind == "prompt":
                     self.prompts[turn] = message
+            case OverflowEntry(limit_tokens=int(limit)):
+                self.learnt_windows[self.model] = limit
             case RewindEntry(turn=turn) if is_known_turn:
                 self.prompts = {n: m for n, m in self.prompts.items() if n < turn}
             case ExcludeEntry():
@@ -443,6 +464,19 @@ class Transcript:
     def entries(self) -> Sequence[Entry]:
         """Every entry, oldest first."""
         return self._entries
+
+    @property
+    def left_out(self) -> ExcludeEntry | None:
+        """What was left out since the last message, if the next prompt is to tell of it."""
+        for entry in reversed(self._entries):
+            match entry:
+                case MessageEntry():
+                    return None
+                case ExcludeEntry(is_told=True):
+                    return entry
+                case _:
+                    pass
+        return None
 
     @property
     def view(self) -> Sequence[Message]:

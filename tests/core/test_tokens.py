@@ -25,6 +25,7 @@ from jupyter_ctx.core.transcript import (
     Entry,
     ExcludeEntry,
     ModelEntry,
+    OverflowEntry,
     PrefixEntry,
     RepairEntry,
     RewindEntry,
@@ -178,7 +179,7 @@ def test_an_overflow_is_a_figure_too() -> None:
     """What the provider counted when it refused the prompt is what the prompt takes."""
     session = Session(prompt("x" * 2_000))
 
-    session.meter.observe_overflow(2_000, session.transcript)
+    session.add(OverflowEntry(0.0, 2_000))
 
     assert session.used == Used(2_000, 0)
     assert session.meter.factor > PRIOR
