@@ -45,9 +45,9 @@ LEAST_RESULT_TOKENS = 230
 # "Shorter by half", and the share of a text its preview may be.
 SHORTER, PREVIEW_SHARE = 0.5, 0.4
 SHORT_HEADER_CHARS = 160
-# A prompt this small (share of the window) is kept whole if it fits at all: a compaction that is
-# due will make room for it.
-SMALL_PROMPT_SHARE = 0.05
+# What is this small (share of the window) is kept whole if it fits at all: a compaction that is
+# due will make room for it. Else, near the reserve, the shortest result would leave a preview.
+SMALL_SHARE = 0.05
 LEAST_CAP_CHARS = 500
 LEAST_CUT_CHARS = 4
 # Frames are raw tokens; with the largest factor they are these.
@@ -123,6 +123,14 @@ class Room:
         if self.window_tokens is None:
             return None
         return max(0, self.window_tokens - self.used_tokens - self.compaction_tokens)
+
+    @property
+    def whole_tokens(self) -> int | None:
+        """What stays whole: up to the share, and up to 5 % of the window where the law allows."""
+        share, law = self.share_tokens, self.law_tokens
+        if share is None or law is None or self.window_tokens is None:
+            return None
+        return min(law, max(share, int(self.window_tokens * SMALL_SHARE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +208,9 @@ def ingest(
     _bound_images(drafts, room)
     most_chars = room.limits.message_chars
     _reduce(drafts, _SOFT[:2], lambda: sum(d.chars for d in drafts) <= most_chars)
-    share, law = room.share_tokens, room.law_tokens
-    if share is not None and law is not None:
-        _reduce(drafts, _SOFT, lambda: _cautious(drafts) <= min(share, law))
+    whole, law = room.whole_tokens, room.law_tokens
+    if whole is not None and law is not None:
+        _reduce(drafts, _SOFT, lambda: _cautious(drafts) <= whole)
         _reduce(drafts, _HARD, lambda: _cautious(drafts) <= law)
         _cut(drafts, law)
     return tuple(draft.decision for draft in drafts)
@@ -248,13 +256,12 @@ def ingest_prompt(text: str, turn: int, room: Room) -> FittedPrompt:
     long as it fits at all.
     """
     text = clean_text(text)
-    share, law = room.share_tokens, room.law_tokens
-    if share is None or law is None or room.window_tokens is None:
-        fits = len(text) <= room.limits.message_chars
+    whole = room.whole_tokens
+    if whole is None:
         allowed = room.limits.message_chars
+        fits = len(text) <= allowed
     else:
-        small = int(room.window_tokens * SMALL_PROMPT_SHARE)
-        allowed = max(share, min(law, small))
+        allowed = whole
         fits = _with_safety(room.count(text) + _MESSAGE_FRAME) <= allowed
     if fits:
         return FittedPrompt(text)

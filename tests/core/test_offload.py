@@ -242,6 +242,17 @@ def test_half_of_what_is_left() -> None:
     assert [each.fate for each in decisions] == ["keep", "offload"]
 
 
+def test_a_small_result_stays_whole_near_the_reserve() -> None:
+    """Under 5 % of the window a result stays whole while the law allows, however near a compaction.
+
+    A preview of a few words would save next to nothing: the compaction that is due makes room.
+    """
+    error = new("a", "KeyError: 'mocha'\n" * 10)
+
+    assert one(error, room(8_000, 6_390)).fate == "keep"
+    assert one(new("a", "KeyError: 'mocha'\n" * 60), room(8_000, 6_390)).fate == "offload"
+
+
 def test_previews_shrink_where_room_is_short() -> None:
     """When previews themselves are too much they shrink to 300 characters and a short header."""
     where = room(16_000, used=12_000)
