@@ -23,7 +23,7 @@ DEFAULT_MODEL = "claude-sonnet-5-5"
 DEMO_MODEL = "demo"
 
 PermissionMode = Literal["ask", "edits", "auto", "plan"]
-Preset = Literal["crush", "claude-code", "manual", "off"]
+Preset = Literal["economic", "crush", "claude-code", "manual", "off"]
 
 
 def _setting(default: object, doc: str, *, unit: str = "", zero: str = "") -> Any:
@@ -69,9 +69,16 @@ class Settings:
         0, "The context window.", unit="tokens", zero="as the provider says"
     )
     compaction: Preset = _setting(
-        "crush",
-        "When to compact by itself: `crush` and `claude-code` by their reserve, `manual` only by "
-        "`/compact`, `off` never.",
+        "economic",
+        "When to compact by itself: `economic` when carrying what a compaction would drop has cost "
+        "as much as `alpha` says, or by the reserve of `crush`; `crush` and `claude-code` by their "
+        "reserve alone; `manual` only by `/compact`; `off` never.",
+    )
+    alpha: float = _setting(
+        2.0,
+        "With `economic`, compact when what was paid for carrying reaches this times the price of "
+        "a compaction; × 0.5 at the start of a turn, × 1.25 in mid-turn. More: later.",
+        zero="as soon as anything would be dropped",
     )
     reserve_tokens: int = _setting(
         0, "Kept free for the answer.", unit="tokens", zero="by the preset"

@@ -25,9 +25,8 @@ from .transcript import (
     kept_messages,
 )
 from .usage import Usage
-from .window import DEFAULTS, LEAST_OUTPUT, share, summary_budget, window_of
+from .window import DEFAULTS, LEAST_OUTPUT, TAIL_SHARE, share, summary_budget, window_of
 
-TAIL_SHARE = 0.06
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .account import Bill
 from .blocks import PARTS, Part
 from .tokens import Used
 from .transcript import (
@@ -56,11 +57,16 @@ class SessionFacts:
 
 
 def build_context(
-    facts: SessionFacts, used: Used, parts: Mapping[Part, int], steps_left: int | None
+    facts: SessionFacts,
+    used: Used,
+    parts: Mapping[Part, int],
+    steps_left: int | None,
+    bill: Bill | None = None,
 ) -> dict[str, object]:
     """Return the JSON of `application/vnd.jupyter-ctx.context+json`, version 1.
 
-    `parts` must add up to `used.total`, as `TokenMeter.parts` gives them.
+    `parts` must add up to `used.total`, as `TokenMeter.parts` gives them. `bill` is None where no
+    account is kept.
     """
     usage, window = facts.usage, facts.window_tokens
     return {
@@ -81,8 +87,8 @@ def build_context(
         "compactions": facts.compactions,
         "compaction": {
             "mode": facts.mode,
-            "account": None,
-            "price": None,
+            "account": None if bill is None else float(bill.account),
+            "price": None if bill is None else float(bill.price),
             "steps_left": steps_left,
         },
     }
@@ -105,19 +111,25 @@ def cache_read_ratio(usage: Usage) -> float | None:
     return usage.cache_read / usage.input_tokens
 
 
-def find_steps_left(
-    transcript: Transcript, used: Used, window: int | None, reserve: int | None
-) -> int | None:
-    """Return how many steps like the last 5 still fit before the reserve is reached.
+def find_growth(transcript: Transcript) -> float | None:
+    """Return by how many tokens the last 5 steps grew, on average.
 
-    0: a compaction is due. None: the window is not known, fewer than 3 steps were measured since
-    the last compaction, or the conversation does not grow.
+    None: fewer than 3 steps were measured since the last compaction.
     """
     figures = _last_figures(transcript)
-    if window is None or reserve is None or len(figures) < LEAST_STEPS:
+    if len(figures) < LEAST_STEPS:
         return None
-    growth = (figures[0] - figures[-1]) / (len(figures) - 1)
-    if growth <= 0:
+    return (figures[0] - figures[-1]) / (len(figures) - 1)
+
+
+def find_steps_left(
+    growth: float | None, used: Used, window: int | None, reserve: int | None
+) -> int | None:
+    """Return how many steps that grow by `growth` still fit before the reserve is reached.
+
+    0: a compaction is due. None: window or growth are not known, or the conversation does not grow.
+    """
+    if window is None or reserve is None or growth is None or growth <= 0:
         return None
     return max(0, int((window - used.total - reserve) / growth))
 

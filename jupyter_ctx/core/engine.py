@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
+from .account import FIRST_CALL, MID_TURN, Account, Bill, Budgets, Weights
 from .blocks import (
     Block,
     Json,
@@ -24,7 +25,13 @@ from .blocks import (
     without_last_thinking,
 )
 from .cache import place_breakpoints
-from .context import SessionFacts, build_context, describe_largest_parts, find_steps_left
+from .context import (
+    SessionFacts,
+    build_context,
+    describe_largest_parts,
+    find_growth,
+    find_steps_left,
+)
 from .events import (
     CtxEvent,
     Level,
@@ -62,6 +69,7 @@ from .transcript import (
     CompactionFailedEntry,
     Entry,
     MessageEntry,
+    OverflowEntry,
     SpentEntry,
     Transcript,
 )
@@ -69,7 +77,6 @@ from .usage import Prices, Usage
 from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
 
 MOST_IMAGE_CHARS = 24_000_000
-    OverflowEntry,
 """Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
 
 
@@ -123,6 +130,7 @@ class Reply:
     blocks: list[Block] = field(default_factory=list)
     partial: str = ""
     done: ReplyDone | None = None
+    is_changed: bool = False
     _stream: Stream | None = None
     _thought: Stream | None = None
 
@@ -130,7 +138,6 @@ class Reply:
     def text_blocks(self) -> int:
         """How many text blocks were shown, the open one included."""
         return sum(isinstance(b, Text) for b in self.blocks) + bool(self._stream)
-    is_changed: bool = False
 
     def restart(self) -> None:
         """Forget everything: the stream broke and the step starts again."""
@@ -167,6 +174,7 @@ class Reply:
                 if self._stream is not None:
                     events = self._show(self._stream.flush(), turn)
                 self._stream, self.partial = None, ""
+                self.is_changed = self.is_changed or safe != text or not safe
                 if not safe:
                     return events
                 self.blocks.append(Text(safe))
@@ -174,7 +182,6 @@ class Reply:
                 events.append(TextFinished(turn, number, safe))
             case ToolUse(id=id_, name=name, input=input_):
                 taken = {b.id for b in self.blocks if isinstance(b, ToolUse)} | self.seen_ids
-                self.is_changed = self.is_changed or safe != text or not safe
                 if id_ in taken or not _is_wire_id(id_):
                     id_ = f"{self.fresh_id}_{len(self.blocks)}"
                 self._keep(block, ToolUse(id_, name, self.redactor.json(input_)))
@@ -182,21 +189,14 @@ class Reply:
                 if self._thought is not None:
                     events = _thoughts(self._thought.flush(), turn)
                 self._thought = None
-                self.blocks.append(block)
+                if not self.is_changed:
+                    self.blocks.append(block)
             case Opaque(wire=wire):
                 self._keep(block, Opaque(self.redactor.json(wire)))
             case _:
-                if not self.is_changed:
-                    self.blocks.append(block)
+                self.blocks.append(block)
         return events
 
-    def kept_after_stop(self) -> tuple[Block, ...]:
-        """Return what stays of a reply that was cut: finished blocks and the text so far."""
-        kept = list(self.blocks)
-        if self._stream is not None:
-            self.partial += self._stream.flush()
-        if self.partial.strip():
-            kept.append(Text(self.partial))
     def _keep(self, came: Block, kept: Block) -> None:
         self.is_changed = self.is_changed or kept != came
         self.blocks.append(kept)
@@ -205,6 +205,13 @@ class Reply:
         """Say whether `kept` is all of the reply, and as it came."""
         return bool(kept) and not self.is_changed and list(kept) == self.blocks
 
+    def kept_after_stop(self) -> tuple[Block, ...]:
+        """Return what stays of a reply that was cut: finished blocks and the text so far."""
+        kept = list(self.blocks)
+        if self._stream is not None:
+            self.partial += self._stream.flush()
+        if self.partial.strip():
+            kept.append(Text(self.partial))
         return without_last_thinking(kept)
 
 
@@ -242,6 +249,7 @@ class Engine:
         self.texts = texts
         self.ports = ports
         self.meter = TokenMeter(ports.counter, facts.factor_prior)
+        self.account = Account()
         self.seen_ids: set[str] = set()
         self.spent = Usage()
         self.cost_usd: float | None = 0.0
@@ -276,6 +284,8 @@ class Engine:
     def _count(self, entry: Entry) -> None:
         self.transcript.append(entry)
         self.meter.observe(entry, self.transcript)
+        measured = self.meter.measured(self.transcript)
+        self.account.observe(entry, self.transcript, measured, self.meter.factor)
         match entry:
             case MessageEntry(message=message, usage=usage, model=model):
                 self.seen_ids.update(b.id for b in message.content if isinstance(b, ToolUse))
@@ -283,6 +293,9 @@ class Engine:
                 model = self.transcript.model
             case SpentEntry(usage=usage):
                 model = self.transcript.model
+            case OverflowEntry():
+                self._use_learnt_window()
+                return
             case _:
                 return
         if usage is not None:
@@ -293,9 +306,6 @@ class Engine:
 
     def price(self, usage: Usage, model: str | None = None) -> float | None:
         """Return what one call cost, None if its model's price is not known.
-            case OverflowEntry():
-                self._use_learnt_window()
-                return
 
         Calls are priced one by one: some prices depend on the length of a call's input.
         """
@@ -342,17 +352,53 @@ class Engine:
     def use_facts(self, facts: ModelFacts, options: CallOptions) -> None:
         """Take over what is known of the model now; what was learnt of it stays."""
         self.facts, self.options = facts, options
+        self._use_learnt_window()
         self.meter.prior = facts.factor_prior
 
     def should_compact(self) -> bool:
         """Say whether a compaction is due before the next call."""
         if self.is_paused or self.is_stuck:
             return False
-        return should_compact(self.used, self.limits, self.facts)
+        if should_compact(self.used, self.limits, self.facts):
+            return True
+        bill = self.bill()
+        return bill is not None and bill.is_due(self._multiple())
+
+    def bill(self) -> Bill | None:
+        """Return the account of the preset `economic`; None with another, or without prices."""
+        if self.limits.compaction != "economic":
+            return None
+        options = self.options
+        weights = Weights.of(
+            self.facts.prices,
+            cached=options.prompt_cache,
+            ttl=options.cache_ttl,
+            prompt_tokens=self.used.total,
+        )
+        if weights is None:
+            return None
+        prefix = self.meter.prefix_tokens(self.account.factor)
+        instruction = self.meter.estimate_text(self.texts.summary)
+        return self.account.bill(Budgets.of(self.limits, self.window, prefix), weights, instruction)
+
+    def _multiple(self) -> float:
+        """Return how often the account must hold a compaction's price before the next call."""
+        return self.limits.alpha * (FIRST_CALL if self.account.is_first_call else MID_TURN)
+
+    def _steps_left(self, used: Used, bill: Bill | None) -> int | None:
+        """Return the smaller of the forecasts by reserve and account, the latter within one turn.
+
+        None before three measured steps.
+        """
+        growth = find_growth(self.transcript)
+        steps = [find_steps_left(growth, used, self.window, self.reserve)]
+        if bill is not None and growth is not None:
+            is_due = bill.is_due(self._multiple())
+            steps.append(0 if is_due else bill.steps_left(self.limits.alpha * MID_TURN, growth))
+        return min((count for count in steps if count is not None), default=None)
 
     @property
     def can_compact_reactively(self) -> bool:
-        self._use_learnt_window()
         """Say whether a prompt the provider finds too long may be compacted by itself."""
         is_automatic = self.limits.compaction not in ("manual", "off")
         return is_automatic and not self.is_paused and not self.is_stuck
@@ -398,9 +444,13 @@ class Engine:
             cost_usd=self.cost_usd,
             compactions=len(self.transcript.compactions),
         )
-        steps_left = find_steps_left(self.transcript, used, self.window, self.reserve)
+        bill = self.bill()
         return build_context(
-            facts, Used(used.measured, used.estimated + arriving), parts, steps_left
+            facts,
+            Used(used.measured, used.estimated + arriving),
+            parts,
+            self._steps_left(used, bill),
+            bill,
         )
 
     def room(self) -> Room:

@@ -211,6 +211,19 @@ class TokenMeter:
         new = self._count_new(transcript.view)
         return Used(self._bases[-1].tokens if self._bases else 0, self._calibrate(new))
 
+    def measured(self, transcript: Transcript) -> int | None:
+        """Return the provider's figure if it covers the whole view, None if it does not.
+
+        Counts nothing.
+        """
+        base = self._bases[-1] if self._bases else None
+        covers = base is not None and base.messages == len(transcript.view)
+        return base.tokens if base is not None and covers else None
+
+    def prefix_tokens(self, factor: float) -> int:
+        """Return the estimated tokens of system and tools, calibrated by `factor`."""
+        return math.ceil(self._count_prefix().raw_tokens * factor)
+
     def raw_new(self, transcript: Transcript) -> int:
         """Return the raw tokens of what no figure covers yet: the next reply's `raw_tokens`.
 

@@ -85,21 +85,24 @@ class Prices:
     long_over_tokens: int | None = None
     long: Prices | None = None
 
+    def at(self, input_tokens: int) -> Prices:
+        """Return the prices of a call whose whole input is `input_tokens`."""
+        limit = self.long_over_tokens
+        return self.long if self.long and limit is not None and input_tokens > limit else self
+
     def cost_usd(self, usage: Usage) -> float:
         """Return what the `usage` of one call costs; a count the provider left out counts as none.
 
         Costs of several calls are added up, not computed from the sum of their usage.
         """
-        limit = self.long_over_tokens
-        if self.long is not None and limit is not None and (usage.input_tokens or 0) > limit:
-            return self.long.cost_usd(usage)
+        prices = self.at(usage.input_tokens or 0)
         write = usage.cache_write or 0
         write_1h = min(usage.cache_write_1h or 0, write)
         total = (
-            (usage.uncached or 0) * self.input
-            + (usage.cache_read or 0) * self.cache_read
-            + (write - write_1h) * self.cache_write_5m
-            + write_1h * self.cache_write_1h
-            + (usage.output or 0) * self.output
+            (usage.uncached or 0) * prices.input
+            + (usage.cache_read or 0) * prices.cache_read
+            + (write - write_1h) * prices.cache_write_5m
+            + write_1h * prices.cache_write_1h
+            + (usage.output or 0) * prices.output
         )
         return total / 1_000_000

@@ -21,10 +21,11 @@ CLAUDE_CODE_OUTPUT, CLAUDE_CODE_BUFFER = 20_000, 13_000
 RESERVE_PERCENT = 20
 # A reserve set by hand still leaves half of the window to work in.
 MOST_RESERVE_PERCENT = 50
-PROACTIVE_PRESETS = frozenset({"crush", "claude-code"})
+PROACTIVE_PRESETS = frozenset({"economic", "crush", "claude-code"})
 
-# DESIGN.md 5, Output limit; re-injects; no progress.
+# DESIGN.md 5, Output limit; the tail; re-injects; no progress.
 LEAST_OUTPUT = 256
+TAIL_SHARE = 0.06
 RAISED_SHARE, RAISED_TOKENS = 0.25, 50_000
 GROWTH_SHARE = 0.10
 
@@ -37,7 +38,8 @@ class Limits:
     """
 
     window_tokens: int = 0
-    compaction: str = "crush"
+    compaction: str = "economic"
+    alpha: float = 2.0
     reserve_tokens: int = 0
     summary_tokens: int = 3_000
     tail_tokens: int = 12_000
@@ -103,7 +105,8 @@ def reserve_tokens(limits: Limits, facts: ModelFacts) -> int | None:
 def should_compact(used: Used, limits: Limits, facts: ModelFacts) -> bool:
     """Say whether the reserve is reached: `window - used <= reserve`, on the cautious figure.
 
-    Never by itself with `manual` and `off`, or with an unknown window.
+    Never by itself with `manual` and `off`, or with an unknown window. The account that `economic`
+    keeps beside it is in `account.py`.
     """
     window, reserve = window_of(limits, facts), reserve_tokens(limits, facts)
     if window is None or reserve is None or limits.compaction not in PROACTIVE_PRESETS:

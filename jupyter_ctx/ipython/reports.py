@@ -119,7 +119,10 @@ def _forecast(context: Mapping[str, object]) -> str:
         )
     account, price = compaction.get("account"), compaction.get("price")
     if isinstance(account, int | float) and isinstance(price, int | float):
-        said += f" Account: {account:,.0f} of {price:,.0f} weighted tokens."
+        said += (
+            f" Paid since the last for carrying what it would drop: {account:,.0f} weighted "
+            f"tokens; its price: {price:,.0f}."
+        )
     return said
 
 

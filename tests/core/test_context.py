@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from jupyter_ctx.core.account import Bill
 from jupyter_ctx.core.blocks import PARTS, Part
 from jupyter_ctx.core.context import (
     SessionFacts,
     build_context,
     cache_read_ratio,
     describe_largest_parts,
+    find_growth,
     find_steps_left,
     largest_parts,
 )
@@ -60,6 +62,18 @@ def test_context_json_is_the_contract() -> None:
     }
 
 
+def test_the_account_is_in_the_json() -> None:
+    """Account and price are floats, in weighted tokens."""
+    context = build_context(FACTS, Used(10, 0), {}, None, Bill(12, 345.5, 6, 0.1))
+
+    assert context["compaction"] == {
+        "mode": "crush",
+        "account": 12.0,
+        "price": 345.5,
+        "steps_left": None,
+    }
+
+
 def test_unknown_figures_are_null() -> None:
     """Without a window nothing is free; a provider that says nothing has no ratio."""
     unknown = SessionFacts("m", None, "unknown", None, "off", Usage(), None, 0)
@@ -89,7 +103,7 @@ def test_steps_left_by_the_last_five() -> None:
     """What is left over the mean growth of the last five steps; older steps do not count."""
     transcript = Transcript([prompt(), *steps(100, 900, 1_000, 1_100, 1_200, 1_300, 1_400)])
 
-    assert find_steps_left(transcript, Used(1_400, 0), 10_000, 2_000) == 66
+    assert find_steps_left(find_growth(transcript), Used(1_400, 0), 10_000, 2_000) == 66
 
 
 def test_steps_left_needs_three_steps() -> None:
@@ -97,28 +111,28 @@ def test_steps_left_needs_three_steps() -> None:
     transcript = Transcript([prompt(), *steps(1_000, 1_100)])
     transcript.append(reply_entry(usage=Usage()))
     transcript.append(reply_entry())
-    assert find_steps_left(transcript, Used(1_100, 0), 10_000, 2_000) is None
+    assert find_steps_left(find_growth(transcript), Used(1_100, 0), 10_000, 2_000) is None
 
     transcript = Transcript([prompt(), *steps(1_000, 1_100, 1_200)])
-    assert find_steps_left(transcript, Used(1_200, 0), 10_000, 2_000) == 68
-    assert find_steps_left(transcript, Used(1_200, 0), None, None) is None
+    assert find_steps_left(find_growth(transcript), Used(1_200, 0), 10_000, 2_000) == 68
+    assert find_steps_left(find_growth(transcript), Used(1_200, 0), None, None) is None
 
 
 def test_steps_left_starts_anew_after_a_compaction() -> None:
     """Growth from before a compaction says nothing about now; nor does a log that does not grow."""
     transcript = Transcript([prompt(), *steps(1_000, 1_100, 1_200), compaction_entry(1, 1)])
-    assert find_steps_left(transcript, Used(1_200, 0), 10_000, 2_000) is None
+    assert find_steps_left(find_growth(transcript), Used(1_200, 0), 10_000, 2_000) is None
 
     for entry in steps(500, 400, 500):
         transcript.append(entry)
-    assert find_steps_left(transcript, Used(500, 0), 10_000, 2_000) is None
+    assert find_steps_left(find_growth(transcript), Used(500, 0), 10_000, 2_000) is None
 
 
 def test_steps_left_is_never_negative() -> None:
     """At or past the reserve no step is left."""
     transcript = Transcript([prompt(), *steps(7_000, 7_500, 8_500)])
 
-    assert find_steps_left(transcript, Used(8_500, 0), 10_000, 2_000) == 0
+    assert find_steps_left(find_growth(transcript), Used(8_500, 0), 10_000, 2_000) == 0
 
 
 def test_largest_parts() -> None:

@@ -163,6 +163,18 @@ def test_an_estimate_is_marked_and_only_an_estimate() -> None:
     assert "≈42 tokens, window unknown" in estimate
 
 
+def test_the_account_is_told_in_words() -> None:
+    """Where an account is kept, `/context` says what was paid and what a compaction costs."""
+    kept = {"mode": "economic", "account": 12_345.6, "price": 33_000.0, "steps_left": 9}
+    none = {**kept, "account": None, "price": None}
+    base = {"model": "m", "used_tokens": 42, "parts": {}, "window_tokens": 420}
+    told = "Paid since the last for carrying what it would drop: 12,346 weighted tokens; its price"
+
+    text = context_report({**base, "compaction": kept})[1]
+    assert f"in about 9 steps. {told}: 33,000." in text
+    assert "Paid" not in context_report({**base, "compaction": none})[1]
+
+
 def test_cost_names_every_kind(host: Host) -> None:
     """Tokens by kind; a price that is not known is said to be so."""
     text = shown(host, "/cost").text
