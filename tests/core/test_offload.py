@@ -247,10 +247,10 @@ def test_a_small_result_stays_whole_near_the_reserve() -> None:
 
     A preview of a few words would save next to nothing: the compaction that is due makes room.
     """
-    error = new("a", "KeyError: 'mocha'\n" * 10)
+    error = new("KeyError: 'mocha'\n" * 10)
 
     assert one(error, room(8_000, 6_390)).fate == "keep"
-    assert one(new("a", lines(140)), room(8_000, 6_390)).fate == "offload"
+    assert one(new(lines(140)), room(8_000, 6_390)).fate == "offload"
 
 
 def test_previews_shrink_where_room_is_short() -> None:
