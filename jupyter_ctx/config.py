@@ -21,6 +21,8 @@ from .errors import ConfigError
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 DEMO_MODEL = "demo"
+ENV_PREFIX = "JUPYTER_CTX_"
+NO_CACHE_ENV = f"{ENV_PREFIX}DISABLE_PROMPT_CACHE"
 
 PermissionMode = Literal["ask", "edits", "auto", "plan"]
 Preset = Literal["economic", "crush", "claude-code", "manual", "off"]
@@ -294,7 +296,19 @@ SETTING_NAMES: tuple[str, ...] = tuple(spec.name for spec in dataclasses.fields(
 
 def env_name(setting: str) -> str:
     """Return the environment variable that sets `setting`."""
-    return f"JUPYTER_CTX_{setting.upper()}"
+    return f"{ENV_PREFIX}{setting.upper()}"
+
+
+def unknown_env(environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the names in `environ` that look like ours but mean nothing, each with near ones."""
+    import difflib
+
+    known = (*map(env_name, SETTING_NAMES), NO_CACHE_ENV)
+    return {
+        name: tuple(difflib.get_close_matches(name.upper(), known, 3, 0.8))
+        for name in sorted(environ)
+        if name.upper().startswith(ENV_PREFIX) and name not in known
+    }
 
 
 def read_env(environ: Mapping[str, str]) -> dict[str, object]:
@@ -305,7 +319,7 @@ def read_env(environ: Mapping[str, str]) -> dict[str, object]:
         text = environ.get(env_name(name), "")
         if text:
             found[name] = _parse(name, text, hints[name])
-    disabled = environ.get("JUPYTER_CTX_DISABLE_PROMPT_CACHE", "")
+    disabled = environ.get(NO_CACHE_ENV, "")
     if disabled.lower() not in ("", "0", "false"):
         found["prompt_cache"] = False
     return found
@@ -414,12 +428,12 @@ def settings_table() -> str:
             if spec.default_factory is not dataclasses.MISSING
             else spec.default
         )
-        meaning = _meaning(spec.metadata, hints[spec.name])
+        meaning = describe_meaning(spec.metadata, hints[spec.name])
         rows.append(f"| `{spec.name}` | `{json.dumps(default)}` | {meaning} |")
     return "\n".join(rows) + "\n"
 
 
-def _meaning(meta: Mapping[Any, Any], kind: object) -> str:
+def describe_meaning(meta: Mapping[Any, Any], kind: object) -> str:
     """Return what a setting does, the choices that its text does not name, unit and zero."""
     doc = str(meta["doc"])
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()

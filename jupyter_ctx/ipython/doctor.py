@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import DEMO_MODEL, Settings, find_home
+from ..config import DEMO_MODEL, Settings, find_home, unknown_env
 from ..errors import AuthError, CtxError, UnreachableError
 from .place import find_notebook
+from .plaintext import one_line
 from .reports import SOURCE_TEXTS, Finding
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def find_faults(
 ) -> Sequence[Finding]:
     """Return what was found; asks the provider about its model. Changes nothing that lasts."""
     found = [_versions(), _front_end(shell, agent), *_notebook(shell)]
+    found.extend(find_environment_faults(os.environ))
     try:
         now = settings()
     except CtxError as error:
@@ -67,6 +69,13 @@ def _notebook(shell: Any) -> Iterator[Finding]:
     else:
         advice = "The front end tells no path: each kernel starts a session of its own."
         yield Finding("warning", "Notebook: not known", advice)
+
+
+def find_environment_faults(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a warning for each variable that looks like a setting and is none."""
+    for name, near in unknown_env(environ).items():
+        advice = f"Nearest: {', '.join(near)}." if near else "The README lists the settings."
+        yield Finding("warning", f"Environment: {one_line(name, 60)} is no setting", advice)
 
 
 def _model(
