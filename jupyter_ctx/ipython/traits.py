@@ -6,14 +6,32 @@ The traits are made from the fields of `config.Settings`, and a value is judged 
 from __future__ import annotations
 
 import dataclasses
+import typing
+from textwrap import fill, indent
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
-from traitlets import Bunch, TraitError, TraitType
+from traitlets import Bunch, HasTraits, TraitError, TraitType
 from traitlets.config import Configurable
 
-from ..config import SETTING_NAMES, Settings, env_name, make_settings, read_env
+from ..config import (
+    SETTING_NAMES,
+    Settings,
+    describe_meaning,
+    env_name,
+    make_settings,
+    read_env,
+)
 from ..errors import ConfigError
+
+_HINTS = typing.get_type_hints(Settings)
+_KINDS: dict[object, str] = {
+    str: "text",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    dict: "a dict",
+}
 
 
 class SettingTrait(TraitType[Any, Any]):
@@ -23,8 +41,16 @@ class SettingTrait(TraitType[Any, Any]):
         self._setting = spec.name
         factory = spec.default_factory
         default = spec.default if factory is dataclasses.MISSING else factory()
-        super().__init__(default_value=default, help=str(spec.metadata["doc"]))
+        self._kind = _HINTS[spec.name]
+        meaning = describe_meaning(spec.metadata, self._kind)
+        super().__init__(default_value=default, help=meaning)
         self.tag(config=True)
+
+    def info(self) -> str:
+        """Return what values it takes: "text", "a whole number", "one of ask, edits"."""
+        if typing.get_origin(self._kind) is typing.Literal:
+            return f"one of {', '.join(map(repr, typing.get_args(self._kind)))}"
+        return _KINDS.get(typing.get_origin(self._kind) or self._kind, "a value")
 
     def validate(self, obj: Any, value: Any) -> Any:
         """Return the value. Raises TraitError with the sentence of ConfigError."""
@@ -52,6 +78,25 @@ class _Base(Configurable):
     def _note(self, change: Bunch) -> None:
         if change.name in SETTING_NAMES:
             self._set.add(change.name)
+
+    @classmethod
+    def class_get_help(cls, inst: HasTraits | None = None) -> str:
+        """Return what `%config JupyterCtx` prints: every setting, in the README's order."""
+        traits = cls.class_traits(config=True)
+        told = [cls.class_get_trait_help(traits[name], inst) for name in SETTING_NAMES]
+        return "\n".join([str(cls.__doc__), *told])
+
+    @classmethod
+    def class_get_trait_help(
+        cls, trait: TraitType[Any, Any], inst: HasTraits | None = None, helptext: str | None = None
+    ) -> str:
+        """Return a setting's name, the values it takes, what it does, its value and default."""
+        default = trait.default_value_repr()
+        value = default if inst is None else repr(getattr(inst, str(trait.name)))
+        now = f"Default: {default}" if value == default else f"Now: {value} (default: {default})"
+        about = fill(helptext or str(trait.help), 76)
+        name = f"{cls.__name__}.{trait.name}: {trait.info()}"
+        return "\n".join([name, indent(f"{about}\n{now}", "    ")])
 
     def explicit(self) -> dict[str, object]:
         """Return the settings that were set here, those equal to the default included."""
