@@ -261,3 +261,29 @@ def test_what_an_overflow_taught_outlives_the_kernel(acts: tuple[Act, ...]) -> N
     twin, other = Case((8_000, 8_000), acts).run(), Case((8_000, 8_000), resumed).run()
     assert bodies(other) == bodies(twin)
     assert figures(other) == figures(twin)
+
+
+LONG_ANSWER = Reply((Text(Piece("prose", 60_000).text),))
+LONG_RESULT = Reply((Call("make", chars=40_000),))
+LONG_CALL = Reply((Call("make", chars=3, code=Piece("code", 60_000).text),))
+LONG_PROMPT = Turn(Piece("prose", 150_000))
+
+
+@pytest.mark.parametrize(
+    ("windows", "acts"),
+    [
+        ((8_000, 8_000), (turn(LONG_ANSWER), turn(), turn())),
+        ((8_000, 8_000), (turn(LONG_CALL), turn(), turn())),
+        ((200_000, 8_000), (turn(LONG_ANSWER), Switch(), turn(), turn())),
+        ((200_000, 8_000), (turn(LONG_RESULT), Switch(), turn(), turn())),
+        ((200_000, 8_000), (turn(LONG_CALL, stop=Stop(4)), Switch(), turn(), turn())),
+        ((200_000, 8_000), (LONG_PROMPT, Switch(), turn(), turn())),
+        ((200_000, 64_000), (LONG_PROMPT, LONG_PROMPT, Switch(), turn(), turn())),
+    ],
+)
+def test_no_session_is_full_for_good(windows: tuple[int, int], acts: tuple[Act, ...]) -> None:
+    """An answer that fills the window, or a far smaller window, leaves room for what comes next."""
+    world = Case(windows, acts).run(watch=watch)
+    assert_requests(world)
+    assert world.session.last_turn is not None
+    assert world.session.last_turn.outcome == "done", world.session.last_turn.error

@@ -14,7 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..errors import CompactionError
-from .blocks import Block, Image, Message, Text, ToolResult, text_of, tool_results, user
+from .blocks import (
+    Block,
+    Image,
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+    text_of,
+    tool_results,
+    user,
+)
 from .reinjection import Section
 from .transcript import Reinjected
 
@@ -24,6 +34,8 @@ INSTRUCTION_OPEN = "[Compaction]"
 SUMMARY_OPEN = "<summary>"
 SUMMARY_CLOSE = "</summary>"
 IMAGE_PLACEHOLDER = "[Image left out to make room]"
+CUT_PLACEHOLDER = "\n[… left out to make room …]\n"
+LEAST_CUT_CHARS = 400
 
 
 def find_last_sent(view: Sequence[Message]) -> int:
@@ -35,6 +47,17 @@ def find_last_sent(view: Sequence[Message]) -> int:
         if view[index].role == "assistant":
             return index
     return 0
+
+
+def find_end(view: Sequence[Message]) -> int:
+    """Return how many messages there are before those of the user alone at the end of the view.
+
+    That is: all of it but a new prompt, and what the program said beside it.
+    """
+    end = len(view)
+    while end and view[end - 1].role == "user" and not tool_results(view[end - 1]):
+        end -= 1
+    return end
 
 
 def find_tail(view: Sequence[Message], sent: int, budget_tokens: int, estimate: Estimate) -> int:
@@ -70,9 +93,10 @@ def shrink(messages: Sequence[Message], attempt: int) -> tuple[Message, ...]:
     """Return a compaction request's messages made shorter, for a request that was itself too long.
 
     Attempt 1 takes out images and what an earlier compaction put back; each further one leaves out
-    the oldest half of the turns too, or of the steps where there is one turn. The first message (a
-    prompt or the summary so far) and the last, the instruction, always stay; no pair is split.
-    Raises CompactionError when nothing is left to take out.
+    the oldest half of the turns too, or of the steps where there is one turn; where one step is all
+    there is, the longest texts are cut to half, beginning and end. The first message (a prompt or
+    the summary so far) and the last, the instruction, always stay; no pair is split. Raises
+    CompactionError when nothing is left to take out.
     """
     bare = tuple(_bare(message) for message in messages)
     if attempt == 1 and bare != tuple(messages):
@@ -81,9 +105,7 @@ def shrink(messages: Sequence[Message], attempt: int) -> tuple[Message, ...]:
     turns = [index for index in places if _is_prompt(bare[index])]
     cuts = turns or [index for index in places if bare[index].role == "assistant"]
     if not cuts:
-        raise CompactionError(
-            "The compaction request is longer than the window, and it is one step."
-        )
+        return (*_halved(bare[:-1]), bare[-1])
     return (bare[0], *bare[cuts[len(cuts) // 2] :])
 
 
@@ -99,6 +121,58 @@ def _bare(message: Message) -> Message:
         if not (isinstance(block, Text) and block.part == "reinjected")
     )
     return Message(message.role, content) if content else message
+
+
+def _halved(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages with their longest texts cut to half the length of the longest.
+
+    Raises CompactionError if none is longer than `LEAST_CUT_CHARS`.
+    """
+    longest = max((len(t) for m in messages for b in m.content for t in _texts_of(b)), default=0)
+    if longest <= LEAST_CUT_CHARS:
+        raise CompactionError(
+            "The compaction request is longer than the window, and it is one step."
+        )
+    return tuple(
+        Message(m.role, tuple(_cut_block(block, longest // 2) for block in m.content))
+        for m in messages
+    )
+
+
+def _texts_of(block: Block) -> list[str]:
+    match block:
+        case Text(text=text):
+            return [text]
+        case ToolResult(content=content):
+            return [inner.text for inner in content if isinstance(inner, Text)]
+        case ToolUse(input=input_):
+            return [value for value in input_.values() if isinstance(value, str)]
+        case _:
+            return []
+
+
+def _cut_block(block: Block, most: int) -> Block:
+    match block:
+        case Text(text=text, part=part):
+            return Text(_cut_text(text, most), part)
+        case ToolResult(tool_use_id=id_, content=content, is_error=is_error):
+            inner = (
+                Text(_cut_text(b.text, most), b.part) if isinstance(b, Text) else b for b in content
+            )
+            return ToolResult(id_, tuple(inner), is_error)
+        case ToolUse(id=id_, name=name, input=input_):
+            cut = {k: _cut_text(v, most) if isinstance(v, str) else v for k, v in input_.items()}
+            return ToolUse(id_, name, cut)
+        case _:
+            return block
+
+
+def _cut_text(text: str, most: int) -> str:
+    """Return beginning and end of a text longer than `most` characters, in about so many."""
+    if len(text) <= most:
+        return text
+    half = max(1, (most - len(CUT_PLACEHOLDER)) // 2)
+    return f"{text[:half]}{CUT_PLACEHOLDER}{text[-half:]}"
 
 
 def _without_images(block: Block) -> Block:

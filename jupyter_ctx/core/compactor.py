@@ -5,6 +5,7 @@ The transcript changes by one entry at the very end; whatever fails before leave
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -15,8 +16,10 @@ from .blocks import Message, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine, Reply
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
+from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
 from .reinjection import build_sections
+from .tokens import SAFETY
 from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
@@ -170,6 +173,8 @@ def _plan(engine: Engine, trigger: Trigger) -> _Plan:
         raise NothingToDropError(
             "There is nothing to compact yet: one turn must have been answered."
         )
+    if _is_too_much(engine, view[sent:]):
+        sent = pure.find_end(view)
     summary_tokens = summary_budget(limits, engine.window)
     cut = pure.find_tail(
         view,
@@ -187,6 +192,17 @@ def _plan(engine: Engine, trigger: Trigger) -> _Plan:
             "which stay as they are."
         )
     return _Plan(sent, cut, summary_tokens, engine.used.total)
+
+
+def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
+    """Say whether no step fits behind what was not yet sent, whatever else is dropped.
+
+    So it may be after a switch to a smaller window; then it is summed up with the rest.
+    """
+    if engine.window is None:
+        return False
+    room = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
+    return math.ceil(SAFETY * engine.meter.estimate_request(unsent)) + room > engine.window
 
 
 def _request(engine: Engine, plan: _Plan, focus: str) -> Request:

@@ -42,7 +42,7 @@ from .events import (
     TextFinished,
     ThinkingDelta,
 )
-from .offload import LEAST_RESULT_TOKENS, Room
+from .offload import LEAST_RESULT_TOKENS, SMALL_SHARE, Room
 from .ports import (
     BlockDone,
     CacheTtl,
@@ -74,7 +74,15 @@ from .transcript import (
     Transcript,
 )
 from .usage import Prices, Usage
-from .window import Limits, is_stuck, output_limit, reserve_tokens, should_compact, window_of
+from .window import (
+    LEAST_OUTPUT,
+    Limits,
+    is_stuck,
+    output_limit,
+    reserve_tokens,
+    should_compact,
+    window_of,
+)
 
 MOST_IMAGE_CHARS = 24_000_000
 """Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
@@ -486,9 +494,12 @@ class Engine:
         """Return how long the next answer may be.
 
         However long it gets, the smallest result and a compaction still fit behind it: an answer
-        that is cut here goes on after that compaction.
+        that is cut goes on after that compaction. Only what was sent is summed up, so behind an
+        answer that may fill most of the window, a step with a small prompt must fit as well.
         """
         keep = self.room().compaction_tokens + LEAST_RESULT_TOKENS
+        if self.window is not None and self.used.total < self.window // 2:
+            keep += LEAST_OUTPUT + int(self.window * SMALL_SHARE)
         return output_limit(wanted, self.used, self.limits, self.facts, keep_tokens=keep)
 
     def request_for(self, messages: Sequence[Message], max_tokens: int) -> Request:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CountText = Callable[[str], int]
 
 MOST_NAMES, MOST_OLDER = 10, 20
+BEGINNING_CHARS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,14 @@ def choose_instructions(
     budget_tokens: int,
     count: CountText,
     long_tokens: int = 2_000,
+    most_tokens: int | None = None,
 ) -> Section | None:
     """Return the user's prompts (oldest first in `prompts`) as one section, newest chosen first.
 
-    The newest is given whole, and so is the one of `first_turn`; of the others, one longer than
-    `long_tokens` is given by its beginning and name. What does not fit `budget_tokens` is left out
-    and said so. Shown oldest first, so that a later word overrules an earlier one.
+    The newest is given whole, and so is the one of `first_turn`, as long as both together take no
+    more than `most_tokens` (a model with a smaller window may have come since). Of the others, one
+    longer than `long_tokens` is given by its beginning and name. What does not fit `budget_tokens`
+    is left out and said so. Shown oldest first, so that a later word overrules an earlier one.
     """
     if not prompts:
         return None
@@ -58,10 +61,15 @@ def choose_instructions(
     chosen: dict[int, str] = {}
     spent = 0
     for prompt in sorted(prompts, key=lambda p: (p.turn not in must, -p.turn)):
-        text = prompt.text
-        if prompt.turn not in must and count(text) > long_tokens:
-            text = f"{text[:600]}\n[… {len(text):,} characters in all: `prompt-{prompt.turn}`]"
-        tokens = count(text)
+        text, tokens = prompt.text, count(prompt.text)
+        if prompt.turn in must:
+            is_long = most_tokens is not None and spent + tokens > most_tokens
+        else:
+            is_long = tokens > long_tokens
+        if is_long and len(text) > 2 * BEGINNING_CHARS:
+            rest = f"[… {len(text):,} characters in all: `prompt-{prompt.turn}`]"
+            text = f"{text[:BEGINNING_CHARS]}\n{rest}"
+            tokens = count(text)
         if prompt.turn not in must and spent + tokens > budget_tokens:
             continue
         chosen[prompt.turn] = text
@@ -187,6 +195,7 @@ async def build_sections(engine: Engine, kept: Sequence[Message]) -> list[Sectio
         first_turn,
         share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
         count,
+        most_tokens=None if window is None else (window - (engine.reserve or 0)) // 2,
     )
     pins = choose_lines(
         "# Pinned by the user; always holds",
