@@ -1,67 +1,12 @@
 """The account through the real SDK: when it compacts, and what a session costs then."""
 
-import functools
-import itertools
-
 import pytest
 
-from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.events import CompactionFailed, CompactionFinished
 from jupyter_ctx.testing import MemoryStore
-from tests.fake_anthropic import FakeAnthropic, FakeModel, call, last_text, max_tokens, reply
-from tests.fake_anthropic.checks import assert_healthy, assert_never_over_window
+from tests.economy import compaction_of, played, served, steps, turns
+from tests.fake_anthropic import max_tokens
 from tests.talk import MODEL, run, talk
-
-SUMMARY = "## Task\n" + "What was done so far, in a few words. " * 200
-READ, WRITE, OUTPUT = 0.05, 1.25, 5.0
-"""Claude Sonnet 5.5's prices as multiples of its input price."""
-
-
-def steps(count, lines=240):
-    for n in range(count):
-        code = f"for i in range({lines}): print('step {n} line', i, i * 37 % 101)"
-        yield reply(f"Step {n}.", thinking=f"thought {n}", tools=[call("run_code", code=code)])
-
-
-def turns(count, each=10, lines=240):
-    return [*itertools.chain(*([*steps(each, lines), "Done."] for _ in range(count)))]
-
-
-def served(script, window, summary=SUMMARY):
-    """Return a server that answers summaries with `summary` and the rest from `script`."""
-    left = iter(script)
-    models = {MODEL: FakeModel(window=window, max_output=64_000, binds_thinking=True)}
-
-    def answer(body):
-        return summary if last_text(body).startswith(INSTRUCTION_OPEN) else next(left)
-
-    return FakeAnthropic(answer, models=models)
-
-
-def compaction_of(session):
-    return session.context()["compaction"]
-
-
-def weighted(server, session):
-    """Return what the session's calls cost in weighted tokens, by the server's own cache."""
-    total = OUTPUT * (session.total_usage.output or 0)
-    for record in server.messages:
-        plan = record.plan
-        written = plan.write_5m_tokens
-        uncached = plan.input_tokens - plan.read_tokens - written
-        total += uncached + READ * plan.read_tokens + WRITE * written
-    return total
-
-
-@functools.cache
-def played(window, mode):
-    """Return the cost of a session of 90 steps of 1,800 tokens, and its compactions."""
-    with served(turns(9, lines=300), window) as server, talk(server, compaction=mode) as session:
-        for n in range(9):
-            assert run(session, f"turn {n}")[-1].outcome == "done"
-        assert_healthy(server)
-        assert_never_over_window(server.messages)
-        return weighted(server, session), session.transcript.compactions
 
 
 @pytest.mark.parametrize("window", [200_000, 1_000_000])

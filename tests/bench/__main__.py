@@ -13,7 +13,7 @@ from importlib import import_module
 
 from .table import Row, render
 
-BENCHES = ("load_ext", "cell_cost", "count_tokens", "big_output", "assemble", "resume")
+BENCHES = ("load_ext", "cell_cost", "count_tokens", "big_output", "assemble", "resume", "economy")
 
 
 def run_bench(name: str) -> list[Row]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.account import (
@@ -313,16 +313,20 @@ def paid(growths: Sequence[int], price: int, read: float, m: float) -> float:
     return cost
 
 
-growths = st.lists(st.integers(1, 400), min_size=1, max_size=14)
+growths = st.lists(st.integers(1, 400) | st.just(1) | st.just(400), min_size=1, max_size=16)
+BURST = [400, *[1] * 15]
 
 
 @given(growths, st.integers(1, 600), st.sampled_from([0.05, 0.1, 1.0]))
+@example(BURST, 120, 0.1)
 def test_never_more_than_twice_the_best(growths: list[int], price: int, read: float) -> None:
     """At alpha = 1 the account pays at most 2 x what hindsight would, whatever comes."""
     assert paid(growths, price, read, 1.0) <= 2 * best(tuple(growths), price, read) + 1e-6
 
 
 @given(growths, st.integers(1, 600), st.sampled_from([0.5, 2.0, 3.0, 4.0]))
+@example(BURST, 120, 2.0)
+@example(BURST, 120, 3.0)
 def test_the_bound_scales_with_alpha(growths: list[int], price: int, alpha: float) -> None:
     """At any alpha it pays at most (1 + alpha) / min(1, alpha) x what hindsight would."""
     bound = (1 + alpha) / min(1, alpha)
