@@ -23,6 +23,16 @@ PARTS: tuple[Part, ...] = (
     "conversation",
     "results",
 )
+PART_NAMES: Mapping[Part, str] = {
+    "system": "System",
+    "tools": "Tools",
+    "summary": "Summary",
+    "reinjected": "Re-injected",
+    "notebook": "Notebook",
+    "conversation": "Conversation",
+    "results": "Results",
+}
+"""What the parts are called wherever a person reads of them."""
 
 
 @dataclass(frozen=True, slots=True)

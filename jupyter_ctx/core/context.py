@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .account import Bill
-from .blocks import PARTS, Part
+from .blocks import PART_NAMES, PARTS, Part
 from .tokens import Used
 from .transcript import (
     CompactionEntry,
@@ -154,5 +154,6 @@ def largest_parts(parts: Mapping[Part, int], count: int = 3) -> tuple[tuple[Part
 
 
 def describe_largest_parts(parts: Mapping[Part, int], count: int = 3) -> str:
-    """Return the largest parts as words: "results 12,000, system 3,100"."""
-    return ", ".join(f"{part} {tokens:,}" for part, tokens in largest_parts(parts, count))
+    """Return the largest parts as words: "Results 12,000, System 3,100"."""
+    largest = largest_parts(parts, count)
+    return ", ".join(f"{PART_NAMES[part]} {tokens:,}" for part, tokens in largest)

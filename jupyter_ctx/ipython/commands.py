@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -205,7 +206,14 @@ def _model(host: Host, argument: str) -> Shown:
     if argument:
         session.switch_model(argument)
         host.put_setting("model", argument)
-    return _said(*reports.model_lines(session, switched=session.model_name != before))
+    name = session.model_name
+    lines = reports.model_lines(session, switched=name != before, is_known=_knows(host, name))
+    return _said(*lines)
+
+
+def _knows(host: Host, model: str) -> bool:
+    """Whether this version knows the model, with or without a date behind its name."""
+    return re.sub(r"-20\d{6}$", "", model) in host.known_models()
 
 
 def _doctor(host: Host, argument: str) -> Shown:

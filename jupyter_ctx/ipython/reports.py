@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ..core.blocks import PART_NAMES, Part
 from ..core.usage import Prices, Usage
 from . import words
 from .markdown import escape, safe_markdown
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 Report = tuple[str, str]
 Row = tuple[str, ...]
 
-PART_NAMES = {
-    "system": "System",
-    "tools": "Tools",
-    "summary": "Summary",
-    "reinjected": "Re-injected",
-    "notebook": "Notebook",
-    "conversation": "Conversation",
-    "results": "Results",
-}
 SOURCE_TEXTS = {
     "api": "the provider says so",
     "server": "the server says so",
@@ -208,8 +200,11 @@ def summary_report(found: Mapping[str, object]) -> Report:
     return join(title, turns, (safe_markdown(summary), plain(summary)), put_back)
 
 
-def model_lines(session: Session, *, switched: bool) -> list[str]:
-    """Return what is known of the model, and after a switch what it does to the cache."""
+def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> list[str]:
+    """Return what is known of the model, and after a switch what it does to the cache.
+
+    A name that is not known is no error: compatible servers have names of their own.
+    """
     facts = session.facts
     window = (
         f"{facts.window_tokens:,} tokens ({SOURCE_TEXTS[facts.window_source]})"
@@ -224,6 +219,11 @@ def model_lines(session: Session, *, switched: bool) -> list[str]:
         lines.append(
             f"Price per million tokens: ${prices.input:g} in, ${prices.output:g} out, "
             f"${prices.cache_read:g} read from cache. Source: {prices.source}."
+        )
+    if not is_known and facts.window_source not in ("api", "server"):
+        lines.append(
+            f"This version knows no model {session.model_name}; if the server has none either, "
+            "the next prompt fails."
         )
     if switched:
         used = _int(session.context().get("used_tokens"))
@@ -256,7 +256,7 @@ def doctor_report(findings: Sequence[Finding]) -> Report:
     return join(title, table(("", "Looked at", "What to do"), rows, right=3))
 
 
-def _parts(context: Mapping[str, object]) -> list[tuple[str, int]]:
+def _parts(context: Mapping[str, object]) -> list[tuple[Part, int]]:
     parts = context.get("parts")
     if not isinstance(parts, Mapping):
         return []

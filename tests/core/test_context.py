@@ -139,4 +139,4 @@ def test_largest_parts() -> None:
     """The largest first, ties in the gauge's order, empty parts never."""
     assert largest_parts(PARTS_NOW) == (("results", 4_000), ("system", 900), ("tools", 900))
     assert largest_parts({"notebook": 0}) == ()
-    assert describe_largest_parts(PARTS_NOW, 2) == "results 4,000, system 900"
+    assert describe_largest_parts(PARTS_NOW, 2) == "Results 4,000, System 900"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_ctx.config import PermissionMode, Settings
+from jupyter_ctx.core.blocks import PART_NAMES
 from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.usage import Prices
@@ -23,7 +24,6 @@ from jupyter_ctx.ipython.commands import (
 )
 from jupyter_ctx.ipython.permissions import Asker, AskPermissions
 from jupyter_ctx.ipython.reports import (
-    PART_NAMES,
     Finding,
     context_report,
     doctor_report,
@@ -236,6 +236,40 @@ def test_model_shows_and_switches(host: Host) -> None:
     assert "Price: not known" in text
     assert "anew" not in shown(host, "/model scripted").text
     assert host.settings["model"] == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("source", "is_known", "warns"),
+    [
+        ("unknown", False, True),
+        ("unknown", True, False),
+        ("api", False, False),
+        ("server", False, False),
+    ],
+)
+def test_a_model_nobody_knows_is_warned_of(source: Any, is_known: bool, warns: bool) -> None:
+    """A name that neither this version nor the provider knows may fail; one of them is enough."""
+    session: Any = SimpleNamespace(facts=ModelFacts("m", None, source, None), model_name="gpt-4")
+    lines = model_lines(session, switched=False, is_known=is_known)
+
+    assert any("knows no model gpt-4" in line for line in lines) is warns
+
+
+def test_a_dated_name_is_the_model_it_dates(host: Host) -> None:
+    """/model knows a listed model by its dated name too, and no other."""
+    session: Any = SimpleNamespace(facts=ModelFacts("m", None, "unknown", None), model_name="")
+    host.session = session
+    said = {}
+    for name in ("claude-a", "claude-a-20260101", "claude-b", "gpt-4"):
+        session.model_name = name
+        said[name] = "knows no model" in shown(host, "/model").text
+
+    assert said == {
+        "claude-a": False,
+        "claude-a-20260101": False,
+        "claude-b": True,
+        "gpt-4": True,
+    }
 
 
 @pytest.mark.parametrize(
