@@ -87,8 +87,7 @@ class AskPermissions:
             try:
                 answer = read_answer(asker.ask(question))
             except CannotAskError:
-                asker.show(f"**{HEADLESS_TEXT}**", HEADLESS_TEXT)
-                return Denied(HEADLESS_TEXT)
+                return Denied(HEADLESS_TEXT)  # the line of the call tells the person
             if answer == "always":
                 self._rules.append(scope)
             if answer in ("once", "always"):

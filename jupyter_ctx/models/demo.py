@@ -245,7 +245,8 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
     """Return the next step of the script that fits the prompt: texts and calls, in order."""
     denied = next((each for each in done if each.text.startswith("Denied")), None)
     if denied is not None:
-        return [f"I did not run it. {denied.text.strip()}"]
+        reason = denied.text.partition("by the user:")[2].strip()
+        return [f"I did not run it: {reason}" if reason else "I did not run it."]
     words = prompt.lower()
     if code := re.search(r"`([^`]+)`", prompt):
         return _run(code.group(1), done)

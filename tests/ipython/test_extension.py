@@ -245,14 +245,14 @@ def test_permission_by_input(kernel: RealKernel, server: FakeAnthropic) -> None:
 
 
 def test_headless_is_denied(kernel: RealKernel, server: FakeAnthropic) -> None:
-    """Where nobody can be asked the call is denied, which the person reads too."""
+    """Where nobody can be asked the call is denied, which the person reads too, once."""
     kernel.execute("%agent /permissions ask")
     server.append(reply(call("run_code", code="print(1)")), "ok")
     ran = kernel.execute("%agent go")
 
     assert ran.ok
     assert ran.text == ""
-    assert any("set JUPYTER_CTX_PERMISSIONS=auto" in text for text in markdown(ran))
+    assert sum("PERMISSIONS=auto" in text for text in ran.bundles("text/plain")) == 1
     assert "JUPYTER_CTX_PERMISSIONS=auto" in json.dumps(server.messages[-1].json["messages"][-1])
 
 

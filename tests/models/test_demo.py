@@ -149,8 +149,14 @@ def test_a_denial_is_accepted(kernel):
     session = demo_session(kernel, DenyAll("not now"))
     run(session, "Print a large log.")
 
-    assert "I did not run it" in str(session.last_turn)
-    assert "not now" in str(session.last_turn)
+    assert str(session.last_turn) == "I did not run it: not now"
+
+
+def test_a_denial_that_is_no_answer_is_not_said_again():
+    """Where the call's own line says why, as headless, the demo does not repeat it."""
+    denied = Done(ToolUse("t1", "run_code", {}), "Denied: no one can be asked here", True)
+
+    assert script("Print a large log.", [denied]) == ["I did not run it."]
 
 
 def test_its_usage_has_cache_reads(kernel):
