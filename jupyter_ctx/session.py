@@ -60,6 +60,7 @@ from .errors import AuthError, BusyError, CompactionError, ModelError, PromptErr
 from .prompts import load_prompt
 from .results import Result, Results, SessionFile
 
+STOPPED_BEFORE = "Stopped by you before the first step. Nothing was sent."
 STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
 
 __all__ = ["Ports", "Result", "Runner", "Session", "SessionFile", "TurnResult"]
@@ -460,12 +461,15 @@ class Session:
         cell_id: str | None = None,
         on_event: Callable[[CtxEvent], None] | None = None,
     ) -> TurnResult:
-        """Run one turn and return it; blocks. A failed or stopped turn is returned, not raised."""
+        """Run one turn and return it; blocks. A failed or stopped turn is returned, not raised.
+
+        Raises BusyError if a turn runs already, or if this one was stopped before it began.
+        """
         show = on_event or (lambda event: None)
         before = self.last_turn
         self._ports.runner.run(lambda: self.run(text, cell_id=cell_id), show)
         if self.last_turn is None or self.last_turn is before:
-            raise BusyError("The turn was given up before it ended.")
+            raise BusyError(STOPPED_BEFORE)
         return self.last_turn
 
     def turn(self, text: str) -> AsyncIterator[CtxEvent]:

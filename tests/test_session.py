@@ -113,7 +113,7 @@ def test_a_turn_given_up_is_not_the_one_before():
         | {"runner": GivesUp()}
     )
 
-    with pytest.raises(BusyError):
+    with pytest.raises(BusyError, match=r"^Stopped by you before the first step\. Nothing was"):
         session.ask("two")
 
 

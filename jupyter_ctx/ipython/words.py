@@ -184,6 +184,8 @@ def compaction_failed_line(event: CompactionFailed) -> str:
 
 def failure(event: TurnFinished) -> str:
     """Return the one sentence with which a stopped or failed turn fails its cell."""
+    if event.outcome == "stopped" and not event.steps:
+        return "Stopped by you before the first step. The prompt was not sent."
     if event.outcome == "stopped":
         return f"Stopped by you at step {event.steps}. {STOPPED_DETAIL}"
     return one_line(event.error or "The turn failed.", 2_000)

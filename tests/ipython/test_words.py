@@ -121,6 +121,9 @@ def test_failures_are_one_sentence():
     assert words.failure(finished("stopped")) == (
         "Stopped by you at step 5. Code that had run stays run."
     )
+    assert words.failure(finished("stopped", steps=0)) == (
+        "Stopped by you before the first step. The prompt was not sent."
+    )
     assert words.failure(finished("failed", "The key was\nrefused (401).")) == (
         "The key was refused (401)."
     )
