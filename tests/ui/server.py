@@ -18,6 +18,8 @@ import nbformat
 START_S = 90.0
 """Longest start of the server, in seconds, on a busy machine."""
 
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/snap/bin"
+"""Where systems keep a browser, also when PATH does not say so."""
 BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -49,11 +51,15 @@ class LabServer:
 
 
 def find_chromium() -> str:
-    """Return the browser: $CHROMIUM, else one on PATH. Raises FileNotFoundError that says how."""
+    """Return the browser: $CHROMIUM, else an installed one.
+
+    Raises FileNotFoundError that says how to get one.
+    """
+    path = os.pathsep.join(filter(None, (os.environ.get("PATH"), SYSTEM_PATH)))
     named = os.environ.get("CHROMIUM")
     candidates = [named] if named else list(BROWSER_NAMES)
     for candidate in candidates:
-        found = shutil.which(candidate)
+        found = shutil.which(candidate, path=path)
         if found:
             return found
     raise FileNotFoundError(

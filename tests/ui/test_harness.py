@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
 from .conftest import PageFor
-from .server import LabServer
+from .server import LabServer, find_chromium
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_waiting_cell_is_answered_and_a_running_one_stopped(
@@ -30,3 +38,20 @@ def test_a_waiting_cell_is_answered_and_a_running_one_stopped(
     page.interrupt()
     page.wait_idle()
     assert page.cell_outputs(1)[-1]["ename"] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("path", ["/nowhere", ""])
+def test_the_browser_is_found_without_its_folder_on_the_path(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A PATH without the system's folders hides no browser, from script and tests alike."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", path)
+    found = find_chromium()
+    script = subprocess.run(
+        [bash, str(ROOT / ".ci" / "chromium")], capture_output=True, text=True, check=True
+    )
+
+    assert Path(script.stdout.strip()) == Path(found)
