@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jupyter_ctx
 from jupyter_ctx._version import __version__
+from jupyter_ctx.core.blocks import PART_NAMES
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(Path(jupyter_ctx.__file__).parent.rglob("*.py"))
@@ -45,6 +46,14 @@ def test_both_languages_have_one_version() -> None:
     lock = json.loads((FRONT / "package-lock.json").read_text())
 
     assert {package["version"], lock["version"], lock["packages"][""]["version"]} == {__version__}
+
+
+def test_both_languages_name_the_parts_alike() -> None:
+    """The gauge, /context and messages call each part of the window the same."""
+    source = (FRONT / "src" / "view" / "format.ts").read_text(encoding="utf-8")
+    names = source.partition("PART_NAMES")[2].partition("};")[0]
+
+    assert dict(re.findall(r"(\w+): '([^']+)'", names)) == PART_NAMES
 
 
 def test_the_lock_names_no_registry() -> None:
