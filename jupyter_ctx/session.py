@@ -33,6 +33,7 @@ from .core.events import (
     TurnFinished,
 )
 from .core.loop import Prompt, Turn
+from .core.pins import most_pin_tokens, pin_notice
 from .core.ports import (
     Clock,
     Counter,
@@ -50,9 +51,11 @@ from .core.transcript import (
     Entry,
     MessageEntry,
     ModelEntry,
+    PinEntry,
     PrefixEntry,
     SessionEntry,
     Transcript,
+    UnpinEntry,
 )
 from .core.usage import Prices, Usage
 from .core.window import Limits
@@ -519,6 +522,50 @@ class Session:
         self._facts_loaded = False
         if engine.transcript.model != model.name:
             engine.record(ModelEntry(self._ports.clock.now(), model.name))
+
+    # Pins ---------------------------------------------------------------------------------------
+
+    @property
+    def pins(self) -> Mapping[int, str]:
+        """The texts that hold until they are taken off, by number. Not to be changed."""
+        return self.transcript.pins
+
+    def pin(self, text: str) -> int:
+        """Keep `text` verbatim through every compaction and return its number, from 1.
+
+        The next prompt tells the model. Raises PromptError if the text is blank or too long, and
+        BusyError while a turn runs.
+        """
+        with self._busy():
+            text = clean_text(self._ports.redactor.text(text)).strip() if text.strip() else ""
+            if not text:
+                raise PromptError("The pin is empty: write the text to keep behind `/pin`.")
+            transcript = self.transcript
+            n = max([0, *transcript.pins, *transcript.unpinned]) + 1
+            count, most = self._engine.meter.estimate_text, most_pin_tokens(self._engine.window)
+            pins = {**transcript.pins, n: text}
+            tokens = sum(count(pin_notice(number, kept)) for number, kept in pins.items())
+            if tokens > most:
+                raise PromptError(
+                    f"The pin is too long: pins may take {most:,} tokens, 5 % of the window, and "
+                    f"with it they take ≈{tokens:,}. Shorten it, or take another off."
+                )
+            self._engine.record(PinEntry(self._ports.clock.now(), n, text))
+            return n
+
+    def unpin(self, n: int) -> str:
+        """Take pin `n` off and return its text; the next prompt tells the model.
+
+        Raises PromptError if there is no such pin, and BusyError while a turn runs.
+        """
+        with self._busy():
+            text = self.pins.get(n)
+            if text is None:
+                there = ", ".join(map(str, sorted(self.pins)))
+                has = f"the pins are {there}" if there else "this session has none"
+                raise PromptError(f"There is no pin {n}; {has}.")
+            self._engine.record(UnpinEntry(self._ports.clock.now(), n))
+            return text
 
     def take_notes(self) -> list[NoteAdded]:
         """Return notes that no turn has told yet (a store that cannot be written, say)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -50,6 +51,7 @@ from .offload import (
     ingest,
     ingest_prompt,
 )
+from .pins import untold_notices
 from .ports import Denied, SpooledText, ToolOutput, ToolSpec
 from .recovery import (
     Compact,
@@ -66,6 +68,7 @@ from .recovery import (
     next_action,
 )
 from .repair import INTERRUPTED_TEXT, orphan_results
+from .tokens import SAFETY
 from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry, Trigger
 from .window import LEAST_OUTPUT
 
@@ -190,7 +193,12 @@ class Turn:
         if orphans := orphan_results(engine.transcript.view):
             self._record_user("repair", orphans)
         text = engine.ports.redactor.text(self.prompt.text)
-        fitted = ingest_prompt(text, self.number, self.engine.room())
+        pins = untold_notices(engine.transcript)
+        room = engine.room()
+        room = replace(
+            room, used_tokens=room.used_tokens + math.ceil(SAFETY * sum(map(room.count, pins)))
+        )
+        fitted = ingest_prompt(text, self.number, room)
         if fitted.stored is not None:
             try:
                 engine.ports.store.save_text(f"prompt-{self.number}", fitted.stored)
@@ -203,7 +211,7 @@ class Turn:
             )
         told = engine.transcript.left_out
         words = [NOT_SENT.format(reason=told.reason)] if told is not None else []
-        words = [engine.ports.redactor.text(word) for word in (*self.prompt.notices, *words)]
+        words = [engine.ports.redactor.text(word) for word in (*pins, *self.prompt.notices, *words)]
         notices = [Text(word, "notebook") for word in words]
         self._record_user("prompt", [*notices, Text(fitted.text)])
         self.is_recorded = True

@@ -6,11 +6,12 @@ The `choose_` functions are pure; `build_sections` asks the kernel for the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .blocks import Message, words_of
+from .pins import pin_notice, stands_in
 from .transcript import Reinjected
 from .window import DEFAULTS, share, window_of
 
@@ -133,6 +134,21 @@ def choose_lines(
     return Section("\n".join(lines), items)
 
 
+def choose_pins(
+    pins: Mapping[int, str], kept: Sequence[Message], count: CountText
+) -> Section | None:
+    """Return the user's pins as one section, each whole, but for those that `kept` still holds.
+
+    No budget cuts them: they are bounded when they are made (`pins.most_pin_tokens`).
+    """
+    notices = [(n, pin_notice(n, text)) for n, text in sorted(pins.items())]
+    notices = [(n, notice) for n, notice in notices if not stands_in(kept, notice)]
+    if not notices:
+        return None
+    items = tuple(Reinjected("pin", str(n), count(notice)) for n, notice in notices)
+    return Section("\n\n".join(notice for _, notice in notices), items)
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The present source of a cell."""
@@ -197,13 +213,7 @@ async def build_sections(engine: Engine, kept: Sequence[Message]) -> list[Sectio
         count,
         most_tokens=None if window is None else (window - (engine.reserve or 0)) // 2,
     )
-    pins = choose_lines(
-        "# Pinned by the user; always holds",
-        "pin",
-        [(str(n), text) for n, text in sorted(transcript.pins.items())],
-        share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
-        count,
-    )
+    pins = choose_pins(transcript.pins, kept, count)
     inventory = await _inventory(engine, window)
     return [instructions, pins, inventory, _results(engine, window), await _cells(engine, window)]
 

@@ -405,6 +405,7 @@ class Transcript:
         self.learnt_windows: dict[str | None, int] = {}
         self.fates: dict[str, FateEntry] = {}
         self.pins: dict[int, str] = {}
+        self.unpinned: dict[int, str] = {}
         self.compactions: list[CompactionEntry] = []
         self.failures_in_a_row = 0
         self.turn = 0
@@ -455,8 +456,10 @@ class Transcript:
                 ]
             case PinEntry(n=n, text=text):
                 self.pins[n] = text
+                self.unpinned.pop(n, None)
             case UnpinEntry(n=n):
-                self.pins.pop(n, None)
+                if n in self.pins:
+                    self.unpinned[n] = self.pins.pop(n)
             case _:
                 pass
 

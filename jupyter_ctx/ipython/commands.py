@@ -172,6 +172,33 @@ def _summary(host: Host, argument: str) -> Shown:
     return Shown(*reports.summary_report(found), {SUMMARY_MIME: found})
 
 
+def _pin(host: Host, argument: str) -> Shown:
+    session = host.session
+    made = session.pin(argument) if argument else None
+    report = reports.pins_report(session.pins, made)
+    return Shown(*reports.join(report, *_told(session)))
+
+
+def _unpin(host: Host, argument: str) -> Shown:
+    session = host.session
+    if not argument.isdecimal():
+        there = ", ".join(map(str, sorted(session.pins)))
+        has = f"the pins are {there}" if there else "this session has none"
+        raise PromptError(f"/unpin takes the number of a pin; {has}.")
+    text = session.unpin(int(argument))
+    lead = f"Pin {int(argument)} is off; the model hears of it with the next prompt."
+    return Shown(*reports.join(lead, text, *_told(session)))
+
+
+def _pin_numbers(host: Host) -> Sequence[str]:
+    return [str(n) for n in sorted(host.session.pins)]
+
+
+def _told(session: Session) -> list[str]:
+    """Return what went wrong on the side (a store that cannot be written), in words."""
+    return [f"{note.title} {note.detail}".strip() for note in session.take_notes()]
+
+
 def _new(host: Host, argument: str) -> Shown:
     session = host.start_new()
     return _said(f"New session {session.id}. The variables stay; the conversation is empty.")
@@ -242,6 +269,14 @@ _ALL = (
         "/summary",
         _summary,
     ),
+    Command(
+        "pin",
+        "/pin [TEXT]",
+        "keep a text verbatim through every compaction; without one, list what is pinned",
+        "/pin Amounts are in cents",
+        _pin,
+    ),
+    Command("unpin", "/unpin N", "take pin N off", "/unpin 1", _unpin, _pin_numbers),
     Command("new", "/new", "start another session", "/new", _new),
     Command(
         "resume",

@@ -200,6 +200,17 @@ def summary_report(found: Mapping[str, object]) -> Report:
     return join(title, turns, (safe_markdown(summary), plain(summary)), put_back)
 
 
+def pins_report(pins: Mapping[int, str], made: int | None = None) -> Report:
+    """Return what is pinned, each text under its number; `made` is the pin just added."""
+    if not pins:
+        return join("Nothing is pinned.")
+    lead = f"{words.count(len(pins), 'pin')}; each is kept verbatim through every compaction."
+    if made is not None:
+        lead = f"Pin {made} is kept; the model hears of it with the next prompt."
+    shown = pins if made is None else {made: pins[made]}
+    return join(lead, *(f"{n}: {text}" for n, text in sorted(shown.items())))
+
+
 def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> list[str]:
     """Return what is known of the model, and after a switch what it does to the cache.
 

@@ -217,6 +217,31 @@ def test_a_compaction_that_brings_nothing_is_an_error(host: Host) -> None:
     assert "CompactionFailed" not in [type(event).__name__ for event in host.seen]
 
 
+def test_pins_are_made_listed_and_taken_off(host: Host) -> None:
+    """`/pin` keeps a text and lists them; `/unpin` takes one off; what is not there is named."""
+    assert "Nothing is pinned" in shown(host, "/pin").text
+    with pytest.raises(PromptError, match=r"no pin 1; this session has none\."):
+        run(host, "/unpin 1")
+    assert "Pin 1 is kept" in shown(host, "/pin Amounts are *in* cents").text
+    assert "Pin 2 is kept" in shown(host, "/pin Say du").text
+    listed = shown(host, "/pin")
+    assert "1: Amounts are *in* cents\n\n2: Say du" in listed.text
+    assert "\\*in\\*" in listed.markdown
+    assert complete(host, "/unpin ") == ["1", "2"]
+    assert "Pin 2 is off" in shown(host, "/unpin 2").text
+    with pytest.raises(PromptError, match=r"no pin 2; the pins are 1\."):
+        run(host, "/unpin 2")
+    with pytest.raises(PromptError, match=r"takes the number of a pin; the pins are 1\."):
+        run(host, "/unpin all")
+
+
+def test_a_pin_that_could_not_be_saved_says_so(host: Host) -> None:
+    """Where the store cannot be written, the acknowledgement tells it."""
+    host.session.store.fails = True  # type: ignore[attr-defined]
+
+    assert "The session cannot be saved." in shown(host, "/pin Say du").text
+
+
 def test_permissions_show_set_and_revoke(host: Host) -> None:
     """The mode is shown and set; rules are listed and taken back; a bad mode lists the good."""
     assert "Permissions: ask" in shown(host, "/permissions").text
