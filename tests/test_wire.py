@@ -416,7 +416,8 @@ def test_recent_cells_come_back_in_their_present_form():
             Cell("eee", "e = 'older than the two'", 2, 2),
         ],
     )
-    script = answering([*steps(30, 80), "Done."])
+    large = call("run_code", code="for i in range(2_000): print('row', i)")
+    script = answering([large, *steps(30, 80), "Done."])
     with (
         FakeAnthropic(script, models=SMALL) as server,
         talk(server, tools=FakeTools(kernel), recent_cells=2) as session,
