@@ -621,7 +621,7 @@ def test_a_prompt_that_is_too_long_is_told_with_its_parts_and_to_the_next_turn()
     events = run(session, "one")
     run(session, "two")
 
-    assert "too long: 9 > 8 Largest parts, in tokens: system" in events[-1].error
+    assert "too long: 9 > 8 Largest parts, in tokens: System" in events[-1].error
     assert "prompt before this one was not sent" in str(wire(model.requests[-1].messages))
 
 
