@@ -20,6 +20,7 @@ from typing import Protocol
 
 from .config import Settings
 from .core.blocks import Json, text_of, title_of, words_of
+from .core.budget import Budget, is_bare_done
 from .core.compactor import Attempt, run_compaction
 from .core.context import cache_read_ratio, usage_to_json
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
@@ -149,6 +150,7 @@ class Session:
         self._ports = ports
         self._place = place
         self._notices: list[str] = []
+        self._budget_tokens = 0
         self._is_running = False
         self._is_compacting = False
         self._facts_loaded = False
@@ -330,7 +332,8 @@ class Session:
                 case MessageEntry(kind="prompt") if entry.cell_id == cell_id:
                     turn = entry.turn if words_of(entry.message) == asked else 0
                 case MessageEntry(kind="reply", stop_reason="end_turn") if entry.turn == turn:
-                    answer = text_of(entry.message.content) or answer
+                    said = text_of(entry.message.content)
+                    answer = answer if not said or (answer and is_bare_done(said)) else said
                 case _:
                     pass
         return answer
@@ -340,6 +343,20 @@ class Session:
     def add_startup_note(self, text: str) -> None:
         """Tell the model something with the next prompt, as a notebook update."""
         self._notices.append(text)
+
+    @property
+    def budget_tokens(self) -> int:
+        """The tokens the model is to write in each turn (DESIGN.md 5, Turn budget); 0: no budget.
+
+        For this session in this kernel; a new value takes effect at the next turn.
+        """
+        return self._budget_tokens
+
+    @budget_tokens.setter
+    def budget_tokens(self, tokens: int) -> None:
+        if tokens < 0:
+            raise PromptError(f"A budget is a number of tokens, or 0 for none, not {tokens:,}.")
+        self._budget_tokens = tokens
 
     async def run(self, text: str, *, cell_id: str | None = None) -> AsyncGenerator[CtxEvent, None]:
         """Run one turn. For the loop that drives it; cancel its task to stop.
@@ -355,6 +372,7 @@ class Session:
                 Prompt(text, notices, cell_id),
                 self.transcript.turn + 1,
                 self._load_facts,
+                Budget(self.budget_tokens),
             )
             async with aclosing(turn.run()) as events:
                 async for event in events:

@@ -26,6 +26,7 @@ from .blocks import (
     user,
     without_last_thinking,
 )
+from .budget import Budget, is_bare_done
 from .compactor import Attempt, is_worth_it, run_compaction
 from .engine import Engine, Reply
 from .events import (
@@ -52,7 +53,7 @@ from .offload import (
     ingest_prompt,
 )
 from .pins import untold_notices
-from .ports import Denied, SpooledText, ToolOutput, ToolSpec
+from .ports import Denied, ReplyDone, SpooledText, ToolOutput, ToolSpec
 from .recovery import (
     Compact,
     Continue,
@@ -119,6 +120,7 @@ class Turn:
     prompt: Prompt
     number: int
     prepare: Callable[[], Awaitable[None]]
+    budget: Budget = field(default_factory=Budget)
     step: int = 0
     blocks: int = 0
     last_text: str = ""
@@ -268,6 +270,7 @@ class Turn:
         else:
             done = reply.done
             assert done is not None  # call() returns only after ReplyDone
+            self.budget = self.budget.spend(self._tokens_of(reply, done))
             has_tools = any(isinstance(block, ToolUse) for block in reply.blocks)
             outcome = Replied(done.stop_reason, has_tools)
         finally:
@@ -276,6 +279,12 @@ class Turn:
         async with aclosing(self._act(reply, outcome)) as acts:
             async for event in acts:
                 yield event
+
+    def _tokens_of(self, reply: Reply, done: ReplyDone) -> int:
+        """Return what the model wrote: the provider's figure, else the estimate."""
+        if done.usage.output is not None or not reply.blocks:
+            return done.usage.output or 0
+        return self.engine.meter.estimate_message(Message("assistant", tuple(reply.blocks)))
 
     def _end_with_user(self) -> None:
         """Ask to go on where the view ends with a reply that cannot be sent back to go on.
@@ -337,6 +346,8 @@ class Turn:
                     yield event
                 if reason in CUT_SHORT:
                     engine.note("warning", f"The answer is not complete: {CUT_SHORT[reason]}.")
+                elif self._was_nudged(reply):
+                    return
                 raise _TurnOver("done", reason)
             case RaiseOutput():
                 yield StepDiscarded(self.number, self.step)
@@ -362,6 +373,16 @@ class Turn:
                 self._refuse(reply)
             case Fail(error=error):
                 raise _TurnOver("failed", "error", self._describe(error)) from error
+
+    def _was_nudged(self, reply: Reply) -> bool:
+        """Ask the model to go on if the turn's budget says so; an empty answer is an end."""
+        answer = text_of(reply.blocks)
+        if not answer.strip() or not self.budget.goes_on(answer):
+            return False
+        self._record_user("note", [Text(self.budget.words)])
+        self.budget = self.budget.nudge()
+        self.state = self._fresh_state()
+        return True
 
     async def _recover(
         self, reply: Reply, outcome: Replied | Failed, keep_partial: bool
@@ -406,7 +427,9 @@ class Turn:
                 self.engine.note("warning", "The model sent an empty answer.")
         else:
             self.engine.store_reply(reply, content, self.number, self.step, done.stop_reason)
-        self.last_text = text_of(content) or self.last_text
+        text = text_of(content)
+        if text and not (self.budget.nudged_at and self.last_text and is_bare_done(text)):
+            self.last_text = text
         cost = self.engine.price(done.usage)
         yield StepFinished(self.number, self.step, done.stop_reason, done.usage, cost)
         yield ContextChanged(self.number)

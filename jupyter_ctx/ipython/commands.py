@@ -199,6 +199,25 @@ def _told(session: Session) -> list[str]:
     return [f"{note.title} {note.detail}".strip() for note in session.take_notes()]
 
 
+def _budget(host: Host, argument: str) -> Shown:
+    session = host.session
+    wanted = argument.lower().replace(",", "").replace("_", "")
+    if wanted == "off":
+        session.budget_tokens = 0
+    elif wanted.isdecimal() and wanted.isascii() and int(wanted):
+        session.budget_tokens = int(wanted)
+    elif wanted:
+        raise PromptError(f"/budget takes a number of tokens or off, not {argument[:40]!r}.")
+    tokens = session.budget_tokens
+    if not tokens:
+        return _said("No turn budget: a turn ends when the model ends it.")
+    return _said(
+        f"Turn budget: {tokens:,} tokens written by the model.",
+        "A turn that ends below 90 % of it is asked to go on with what is left. "
+        "/budget off ends that.",
+    )
+
+
 def _new(host: Host, argument: str) -> Shown:
     session = host.start_new()
     return _said(f"New session {session.id}. The variables stay; the conversation is empty.")
@@ -277,6 +296,14 @@ _ALL = (
         _pin,
     ),
     Command("unpin", "/unpin N", "take pin N off", "/unpin 1", _unpin, _pin_numbers),
+    Command(
+        "budget",
+        "/budget [TOKENS]",
+        "token budget for each turn, so that long work goes on until all is done; or off",
+        "/budget 200,000",
+        _budget,
+        lambda host: ("off",),
+    ),
     Command("new", "/new", "start another session", "/new", _new),
     Command(
         "resume",

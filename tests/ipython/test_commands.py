@@ -242,6 +242,21 @@ def test_a_pin_that_could_not_be_saved_says_so(host: Host) -> None:
     assert "The session cannot be saved." in shown(host, "/pin Say du").text
 
 
+def test_a_budget_is_shown_set_and_ended(host: Host) -> None:
+    """`/budget` takes tokens or off, and says which is in force."""
+    assert "No turn budget" in shown(host, "/budget").text
+    assert "Turn budget: 200,000 tokens" in shown(host, "/budget 200,000").text
+    assert host.session.budget_tokens == 200_000
+    for wrong in ("0", "much", "-5", "1.5"):
+        with pytest.raises(PromptError, match="takes a number of tokens or off"):
+            run(host, f"/budget {wrong}")
+    assert "Turn budget: 200,000 tokens" in shown(host, "/budget").text
+    assert "No turn budget" in shown(host, "/budget OFF").text
+    assert host.session.budget_tokens == 0
+    with pytest.raises(PromptError, match="not -1"):
+        host.session.budget_tokens = -1
+
+
 def test_permissions_show_set_and_revoke(host: Host) -> None:
     """The mode is shown and set; rules are listed and taken back; a bad mode lists the good."""
     assert "Permissions: ask" in shown(host, "/permissions").text
