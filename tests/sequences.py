@@ -24,6 +24,7 @@ from jupyter_ctx.core.ports import (
     Cell,
     Denied,
     Execution,
+    Model,
     ToolOutput,
     ToolSpec,
     Variable,
@@ -31,6 +32,7 @@ from jupyter_ctx.core.ports import (
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.transcript import Entry, PinEntry
 from jupyter_ctx.errors import ToolError
+from jupyter_ctx.models.anthropic import AnthropicModel
 from jupyter_ctx.session import Place, Ports, Session
 from jupyter_ctx.store.sessions import SessionStore, find_repairs
 from jupyter_ctx.testing import FakeClock, FakeKernel, InlineRunner, MemoryStore
@@ -54,7 +56,7 @@ from tests.fake_anthropic import (
     too_long,
     truncate,
 )
-from tests.fake_anthropic.script import Given, Reply, Status
+from tests.fake_anthropic.script import Broken, Given, Reply, Status
 from tests.pictures import png
 
 T = TypeVar("T")
@@ -89,6 +91,19 @@ class Piece:
             "error": "Traceback (most recent call last):\nValueError: no such column\n",
         }[self.kind]
         return (unit * (self.chars // len(unit) + 1))[: self.chars]
+
+
+@dataclass(frozen=True)
+class Words(Piece):
+    """A text given as it is."""
+
+    kind: str
+    chars: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text itself."""
+        return self.kind
 
 
 @dataclass(frozen=True)
@@ -313,6 +328,9 @@ class _Tools:
         if use.name not in ("make", "bounded") or trouble == "raise":
             raise ToolError(f"There is no tool {use.name}, or it cannot.")
         text = Piece(str(input_.get("kind", "prose")), int(str(input_.get("chars", 0)))).text
+        if "number" in input_:  # a fact that stands nowhere else
+            half = len(text) // 2
+            text = f"{text[:half]}HIDDEN-{input_['number']}{text[half:]}"
         images = (_PICTURE,) * {"image": 1, "images": 7, "error": 1}.get(str(trouble), 0)
         return ToolOutput(
             text[:cap_chars] if use.name == "bounded" else text,
@@ -352,7 +370,7 @@ class Sent:
 class World:
     """A session and all that surrounds it; `watch` sees it after every act and at every event.
 
-    `home` None keeps the session in memory.
+    `home` None keeps the session in memory. `uses_http`: the fake is asked through the SDK.
     """
 
     fake: FakeAnthropic
@@ -360,6 +378,7 @@ class World:
     settings: Settings = field(default_factory=lambda: Settings(model=BINDS))
     model: str = BINDS
     watch: Callable[[World, CtxEvent | None], None] = lambda world, event: None
+    uses_http: bool = False
     act: int = 0
     answers: list[Given] = field(default_factory=list)
     summaries: list[Given] = field(default_factory=list)
@@ -373,6 +392,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.clock = FakeClock()
+        self.loop = asyncio.Runner()
         self.kernel = _Kernel(self.point)
         self.tools = _Tools(self.point)
         self.store: Any = MemoryStore()
@@ -403,7 +423,10 @@ class World:
             ),
         )
 
-    def _model(self, name: str) -> DirectModel:
+    def _model(self, name: str) -> Model:
+        if self.uses_http:
+            environ = {"ANTHROPIC_BASE_URL": self.fake.url, "ANTHROPIC_API_KEY": "sk-ant-test"}
+            return AnthropicModel(name, self.settings, environ, Redactor({}))
         return DirectModel(name, self.fake, self.point, self._saw)
 
     def _saw(self, record: Recorded) -> None:
@@ -454,10 +477,13 @@ class World:
             self.store = SessionStore(self.home, self.clock.now).load("test-session")
             entries = list(self.store.entries)
         self.snapshot = None
+        self.loop.run(self.session.aclose())
         self.session = self._open(entries)
 
     def close(self) -> None:
-        """Close the store."""
+        """Close store, connections and loop."""
+        self.loop.run(self.session.aclose())
+        self.loop.close()
         if not isinstance(self.store, MemoryStore):
             self.store.close()
 
@@ -466,7 +492,8 @@ class World:
         if last_text(body).startswith(INSTRUCTION_OPEN):
             return self.summaries.pop(0) if self.summaries else f"## Task\nSummary {self.act}."
         given = self.answers.pop(0) if self.answers else "Done."
-        self.explained = self.explained or isinstance(given, Status)
+        self.explained = self.explained or isinstance(given, Status | Broken)
+        self.explained = self.explained or getattr(given, "stop_reason", None) == "refusal"
         return given
 
     async def point(self) -> None:
@@ -493,7 +520,7 @@ class World:
         self.stop, self.explained = stop, False
         if stop is not None and stop.how == "give up":
             self.stop = None
-        asyncio.run(self._drain(start(), stop))
+        self.loop.run(self._drain(start(), stop))
         if self.snapshot is not None:
             self.resume()
 

@@ -30,13 +30,14 @@ from jupyter_ctx.core.transcript import (
     build_view,
 )
 from tests.direct import judge
-from tests.fake_anthropic import Call, FakeModel, Reply, Text, Thinking, too_long
+from tests.fake_anthropic import Call, FakeAnthropic, FakeModel, Reply, Text, Thinking, too_long
 from tests.fake_anthropic.script import Given
 from tests.sequences import (
     BINDS,
     FREE,
     WINDOWS,
     Act,
+    Compact,
     Piece,
     Resume,
     Sent,
@@ -70,7 +71,11 @@ class Case:
     seed: int = 0
 
     def run(
-        self, home: Path | None = None, watch: Callable[..., None] = lambda world, event: None
+        self,
+        home: Path | None = None,
+        watch: Callable[..., None] = lambda world, event: None,
+        *,
+        uses_http: bool = False,
     ) -> World:
         """Carry it out and return the world as it is then."""
         random.seed(self.seed)  # the jitter of retries
@@ -79,9 +84,10 @@ class Case:
             for name, window in zip((BINDS, FREE), self.windows, strict=True)
         }
         worlds: list[World] = []
-        with judge(lambda body: worlds[0].answer(body), models) as fake:
+        start = FakeAnthropic if uses_http else judge
+        with start(lambda body: worlds[0].answer(body), models=models) as fake:
             made = Settings(model=BINDS, compaction=self.compaction)  # type: ignore[arg-type]
-            worlds.append(World(fake, home, made, watch=watch))
+            worlds.append(World(fake, home, made, watch=watch, uses_http=uses_http))
             worlds[0].run(self.acts)
             worlds[0].close()
         return worlds[0]
@@ -187,6 +193,23 @@ def test_a_resumed_session_sends_what_its_twin_sends(seed: int, on_disk: bool) -
         other = dataclasses.replace(case, acts=tuple(resumed)).run(homes[1])
     assert bodies(other) == bodies(twin)
     assert figures(other) == figures(twin)
+
+
+@settings(LONG, max_examples=max(4, EXAMPLES // 10))
+@given(seeds)
+def test_the_sdk_sends_the_same_over_http(seed: int) -> None:
+    """What the fake judges in place is what the real SDK sends it, and no request is refused."""
+    case = make_case(seed, twins=True)
+    acts = tuple(
+        dataclasses.replace(act, stop=None) if isinstance(act, Turn | Compact) else act
+        for act in case.acts
+    )
+    case = dataclasses.replace(case, acts=acts)
+    direct, real = case.run(), case.run(watch=watch, uses_http=True)
+    assert real.fake.refused == []
+    assert [record.json for record in real.fake.messages] == [
+        record.json for record in direct.fake.messages
+    ]
 
 
 def bodies(world: World) -> list[str]:

@@ -79,15 +79,16 @@ def choose_instructions(
     lines = ["# What the user asked, in their own words, oldest first"]
     lines += [f"## Turn {turn}\n{chosen[turn]}" for turn in sorted(chosen)]
     if left_out:
-        lines.append(f"Not repeated here, read them with `read_result`: {_prompt_names(left_out)}")
+        names = _turn_names("prompt", left_out)
+        lines.append(f"Not repeated here, read them with `read_result`: {names}")
     items = tuple(
         Reinjected("instruction", f"prompt-{turn}", count(chosen[turn])) for turn in sorted(chosen)
     )
     return Section("\n\n".join(lines), items)
 
 
-def _prompt_names(turns: Sequence[int]) -> str:
-    """Return the names of the prompts of `turns`, which ascend: as few words as a long list allows.
+def _turn_names(kind: str, turns: Sequence[int]) -> str:
+    """Return the names of the texts of `turns`, which ascend: as few words as a long list allows.
 
     Runs are given by their ends; beyond `MOST_NAMES` runs, the rest by theirs.
     """
@@ -100,7 +101,7 @@ def _prompt_names(turns: Sequence[int]) -> str:
     if len(runs) > MOST_NAMES:
         runs[MOST_NAMES - 1 :] = [(runs[MOST_NAMES - 1][0], runs[-1][1])]
     return ", ".join(
-        f"`prompt-{first}`" + (f" to `prompt-{last}`" if last > first else "")
+        f"`{kind}-{first}`" + (f" to `{kind}-{last}`" if last > first else "")
         for first, last in runs
     )
 
@@ -111,10 +112,12 @@ def choose_lines(
     rows: Iterable[tuple[str, str]],
     budget_tokens: int,
     count: CountText,
+    find_rest: Callable[[Sequence[str]], str] = lambda ids: "",
 ) -> Section | None:
     """Return a section of one-line rows, (id, line) each, first ones first, as many as fit.
 
-    None if there are no rows, or the budget is 0.
+    `find_rest` says where the rows of the ids that do not fit are found. None if there are no rows,
+    or the budget is 0.
     """
     rows = list(rows)
     chosen: list[tuple[str, str, int]] = []
@@ -129,7 +132,8 @@ def choose_lines(
         return None
     lines = [title, *(f"- {line}" for _, line, _ in chosen)]
     if len(chosen) < len(rows):
-        lines.append(f"- … and {len(rows) - len(chosen):,} more")
+        rest = find_rest([id_ for id_, _ in rows[len(chosen) :]])
+        lines.append(f"- … and {len(rows) - len(chosen):,} more{rest}")
     items = tuple(Reinjected(kind, id_, tokens) for id_, _, tokens in chosen)
     return Section("\n".join(lines), items)
 
@@ -266,10 +270,16 @@ def _results(engine: Engine, window: int | None) -> Section | None:
         for fate in reversed(engine.transcript.fates.values())
         if fate.fate == "offload"
     ]
+
+    def find_rest(ids: Sequence[str]) -> str:
+        turns = engine.transcript.turns_of_results(ids)
+        return f", named in {_turn_names('turn', turns)}" if turns else ""
+
     return choose_lines(
         "# Stored results, newest first; read them with `read_result`",
         "result",
         rows,
         share(engine.limits.results_tokens, DEFAULTS.results_tokens, window),
         engine.meter.estimate_text,
+        find_rest,
     )

@@ -522,6 +522,17 @@ class Transcript:
                     pass
         return (min(turns), max(turns)) if turns else None
 
+    def turns_of_results(self, tool_use_ids: Iterable[str]) -> tuple[int, ...]:
+        """Return the user turns in which these results came, ascending, each once."""
+        wanted = set(tool_use_ids)
+        turns = {
+            entry.turn
+            for entry in self._entries
+            if isinstance(entry, MessageEntry)
+            and any(result.tool_use_id in wanted for result in tool_results(entry.message))
+        }
+        return tuple(sorted(turns))
+
     def replaced_by(self, n: int) -> tuple[Message, ...]:
         """Return the messages that open compaction `n` took out of the view; empty if not open."""
         for old in self._fold.replaced:

@@ -1,0 +1,154 @@
+"""A long session on a small window, with faults all along: whole at its end, and nothing lost.
+
+`JUPYTER_CTX_SOAK_STEPS=1000` makes it that long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import re
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+from jupyter_ctx.config import Settings
+from jupyter_ctx.core.events import CompactionFinished, CtxEvent, TurnFinished
+from jupyter_ctx.core.repair import repair
+from jupyter_ctx.core.transcript import build_view
+from jupyter_ctx.ipython.extension import StoredTexts
+from jupyter_ctx.tools.results import make_read_result
+from tests.direct import judge
+from tests.fake_anthropic import Call, FakeModel, Reply, Text, Thinking
+from tests.sequences import BINDS, FREE, Compact, Pin, Resume, Switch, Turn, Words, World, make_turn
+from tests.test_laws import assert_requests
+
+STEPS = int(os.environ.get("JUPYTER_CTX_SOAK_STEPS", "300"))
+_OUTSIDE = (type, ModuleType, FunctionType)
+SMALL = {
+    name: FakeModel(window=8_000, max_output=4_000, binds_thinking=name == BINDS)
+    for name in (BINDS, FREE)
+}
+
+
+class _Watch:
+    """Counts steps and judges turns as they end."""
+
+    def __init__(self) -> None:
+        self.compactions = 0
+        self.outcomes: list[str] = []
+        self.errors: list[str] = []
+
+    def __call__(self, world: World, event: CtxEvent | None) -> None:
+        match event:
+            case CompactionFinished():
+                self.compactions += 1
+            case TurnFinished(outcome=outcome, error=error):
+                self.outcomes.append(outcome)
+                is_paused = world.session.state == "paused"  # after three failed summaries
+                if outcome == "failed" and not world.explained and not is_paused:
+                    self.errors.append(str(error))
+            case None:
+                world.events.clear()
+            case _:
+                pass
+
+
+def test_hundreds_of_steps_with_faults(tmp_path: Path) -> None:
+    """The log is valid, every error has its cause, and memory holds the log and little more."""
+    choose, seen = random.Random(7).choice, _Watch()
+    random.seed(7)
+    worlds: list[World] = []
+    with judge(lambda body: worlds[0].answer(body), SMALL) as fake:
+        world = World(fake, tmp_path / "home", Settings(model=BINDS), watch=seen)
+        worlds.append(world)
+        steps = 0
+        while steps < STEPS:
+            world.do(choose((make_turn(choose, 8_000),) * 9 + (Switch(), Resume(), Compact())))
+            if world.session.state == "paused":
+                world.do(Compact())
+            steps += len(world.sent)
+            assert_requests(world)
+            world.sent.clear()
+            fake.requests.clear()
+        engine = world.session._engine
+        live, fresh = _weigh(engine), _weigh(world._open(())._engine)
+        view = tuple(world.session.transcript.view)
+        assert view == build_view(world.store.entries) == repair(view)
+        world.close()
+    assert seen.errors == []
+    assert seen.compactions >= STEPS // 30
+    assert {"done", "stopped", "failed"} <= set(seen.outcomes)
+    assert live <= 1.1 * fresh + 100_000
+    assert fresh <= 2 * _weigh(world.store.entries) + 100_000
+
+
+def _weigh(root: object) -> int:
+    """Return the bytes of what hangs on `root`, the world around the session apart."""
+    seen: set[int] = set()
+    whole, todo = 0, [root]
+    while todo:
+        item = todo.pop()
+        is_world = isinstance(item, _OUTSIDE) or type(item).__module__.startswith("tests.")
+        if id(item) in seen or is_world:
+            continue
+        seen.add(id(item))
+        whole += sys.getsizeof(item)
+        todo += gc.get_referents(item)
+    return whole
+
+
+NAMES = re.compile(r"(?:toolu|jctx)_\w+|(?:prompt|turn)-\d+")
+RANGES = re.compile(r"`(prompt|turn)-(\d+)` to `\1-(\d+)`")
+
+
+def test_planted_facts_survive_ten_compactions(tmp_path: Path) -> None:
+    """Each stays in the request, or is read by a name that stands in it or in what it names."""
+    facts = ["FIRST-7431", "PINNED-5501"]
+    worlds: list[World] = []
+    with judge(lambda body: worlds[0].answer(body), SMALL) as fake:
+        world = World(fake, tmp_path / "home", Settings(model=BINDS))
+        worlds.append(world)
+        world.do(Pin(f"Keep in mind {facts[1]}"))
+        number = 0
+        while len(world.session.transcript.compactions) < 10:
+            number += 1
+            assert number < 200
+            hidden = f"HIDDEN-{number:04}"
+            call = Call("make", chars=9_000, kind="digits", number=hidden[-4:])
+            said = Reply((Thinking("hm"), Text("I look. " * 40), call))
+            prompt = Words(f"{facts[0] if number == 1 else f'PROMPT-{number:04}'}: go on. " * 8)
+            world.do(Turn(prompt, (said, said)))
+            facts += [hidden, *([f"PROMPT-{number:04}"] if number > 1 else [])]
+            assert world.session.last_turn is not None
+            assert world.session.last_turn.outcome == "done", world.session.last_turn.error
+        request = world.sent[-1].record.body.decode()
+        for verbatim in (facts[0], facts[1], facts[-1]):
+            assert verbatim in request
+        found = request + asyncio.run(_read_all(world, request))
+        assert [fact for fact in facts if fact not in found] == []
+        world.close()
+
+
+async def _read_all(world: World, request: str) -> str:
+    """Return what `read_result` gives for every name in the request, and for those in that."""
+    tool = make_read_result(StoredTexts(world.store))
+    read: dict[str, str] = {}
+    new = _names_in(request)
+    for _ in range(2):
+        for name in new:
+            asked = {"tool_use_id": name}
+            page, hits = [
+                str((await tool.run({**asked, **more}, 50_000)).text)
+                for more in ({}, {"pattern": r"HIDDEN-\d+"})
+            ]
+            read[name] = page + hits
+        new = {name for text in read.values() for name in _names_in(text)} - read.keys()
+    return "".join(read.values())
+
+
+def _names_in(text: str) -> set[str]:
+    runs = [(m[1], range(int(m[2]), int(m[3]) + 1)) for m in RANGES.finditer(text)]
+    return {*NAMES.findall(text), *(f"{kind}-{n}" for kind, run in runs for n in run)}
