@@ -47,6 +47,7 @@ from .core.ports import (
 from .core.preview import clean_text
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
+from .core.summaries import Undo, plan_edit, plan_undo
 from .core.transcript import (
     CompactionEntry,
     Entry,
@@ -315,8 +316,13 @@ class Session:
                 {"kind": item.kind, "id": item.id, "tokens": item.tokens}
                 for item in entry.reinjected
             ],
-            "state": "active",
+            "state": self._summary_state(entry.n),
         }
+
+    def _summary_state(self, n: int) -> str:
+        if n in self.transcript.undone:
+            return "undone"
+        return "edited" if n in self.transcript.edited else "active"
 
     @property
     def results(self) -> Mapping[str, Result]:
@@ -540,6 +546,47 @@ class Session:
         self._facts_loaded = False
         if engine.transcript.model != model.name:
             engine.record(ModelEntry(self._ports.clock.now(), model.name))
+
+    # Summaries ----------------------------------------------------------------------------------
+
+    def plan_undo(self, n: int | None = None) -> Undo:
+        """Return what `undo_summary` would bring back and what it takes; changes nothing.
+
+        Raises PromptError if `n` is not the newest in force; that it does not fit stands in
+        `refusal`.
+        """
+        return plan_undo(self._engine, n)
+
+    def undo_summary(self, n: int | None = None) -> Undo:
+        """Undo compaction `n`, None: the newest in force. The log from before comes back as it was.
+
+        What was said since stays behind it. Raises PromptError if it is not the newest in force,
+        CompactionError if the log would not fit the window, BusyError while a turn runs.
+        """
+        with self._busy():
+            undo = plan_undo(self._engine, n)
+            if undo.refusal:
+                raise CompactionError(undo.refusal)
+            self._engine.record(undo.entry)
+            return undo
+
+    def edit_summary(self, text: str) -> CompactionEntry:
+        """Put `text` in place of the newest summary in force, from the next request on.
+
+        Returns the compaction as it is now. Raises PromptError if there is none, or the text is
+        blank or too long, and BusyError while a turn runs.
+        """
+        with self._busy():
+            entry = plan_edit(self._engine, text)
+            self._engine.record(entry)
+            edited = self.find_compaction(entry.n)
+            assert edited is not None  # it was in force
+            return edited
+
+    @property
+    def is_compaction_due(self) -> bool:
+        """A compaction comes before the next call."""
+        return self._engine.should_compact()
 
     # Pins ---------------------------------------------------------------------------------------
 

@@ -261,7 +261,7 @@ async def _build_entry(
         message=message,
         summary=summary,
         drop_messages=plan.cut,
-        drop_thinking=engine.facts.binds_thinking or _has_other_models(engine, kept),
+        drop_thinking=must_drop_thinking(engine, kept),
         first_turn=turns[0],
         last_turn=turns[1],
         tokens_before=plan.used_tokens,
@@ -293,6 +293,11 @@ def _has_other_models(engine: Engine, kept: Sequence[Message]) -> bool:
         for entry in engine.transcript.entries
         if isinstance(entry, MessageEntry) and id(entry.message) in ids
     )
+
+
+def must_drop_thinking(engine: Engine, kept: Sequence[Message]) -> bool:
+    """Say whether the thinking in `kept` may be refused once what stands before it changes."""
+    return engine.facts.binds_thinking or _has_other_models(engine, kept)
 
 
 def _warn_if_little_gain(engine: Engine, entry: CompactionEntry) -> None:

@@ -163,12 +163,16 @@ class OverflowEntry:
 
 @dataclass(frozen=True, slots=True)
 class SummaryEditEntry:
-    """The user rewrote the summary of compaction `n`; `message` takes its message's place."""
+    """The user rewrote the summary of compaction `n`; `message` takes its message's place.
+
+    What stands behind it stays; without its thinking if `drop_thinking`.
+    """
 
     at: float
     n: int
     message: Message
     summary: str
+    drop_thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,11 @@ class _Fold:
     replaced: list[_Replaced] = field(default_factory=list)
     turns: dict[int, tuple[int, int]] = field(default_factory=dict)
 
+    @property
+    def in_force(self) -> frozenset[int]:
+        """The numbers of the compactions that an undo can reach."""
+        return frozenset(open_.compaction.n for open_ in self.replaced)
+
     def add(self, entry: Entry) -> None:
         match entry:
             case MessageEntry(message=message, kind=kind, turn=turn):
@@ -298,8 +307,8 @@ class _Fold:
                 before = tuple(self.view)
                 self.view = [compaction.message, *kept_messages(before, compaction)]
                 self.replaced.append(_Replaced(compaction, before, len(self.view)))
-            case SummaryEditEntry(n=n, message=message):
-                self._edit(n, message)
+            case SummaryEditEntry(n=n, message=message, drop_thinking=drop_thinking):
+                self._edit(n, message, drop_thinking)
             case SummaryUndoEntry(n=n, drop_thinking=drop_thinking):
                 self._undo(n, drop_thinking)
             case RewindEntry(turn=turn):
@@ -311,16 +320,16 @@ class _Fold:
             case _:
                 pass
 
-    def _edit(self, n: int, message: Message) -> None:
+    def _edit(self, n: int, message: Message, drop_thinking: bool) -> None:
         """Put `message` in place of the summary of compaction `n`, if it is not undone."""
         for index, open_ in enumerate(self.replaced):
             if open_.compaction.n != n:
                 continue
             if index + 1 == len(self.replaced):
-                self.view[:1] = [message]
+                self.view = [message, *_bare(self.view[1:], drop_thinking)]
             else:  # a later compaction took it out of the view: it comes back by an undo
                 later = self.replaced[index + 1]
-                before = (message, *later.before[1:])
+                before = (message, *_bare(later.before[1:], drop_thinking))
                 self.replaced[index + 1] = replace(later, before=before)
 
     def _undo(self, n: int, drop_thinking: bool) -> None:
@@ -372,6 +381,11 @@ def _kept(message: Message, drop_thinking: bool) -> Message | None:
     return without_thinking(message) if drop_thinking else message
 
 
+def _bare(messages: Sequence[Message], drop_thinking: bool) -> Sequence[Message]:
+    """Return as many messages, without their thinking if `drop_thinking` and there is more."""
+    return [_kept(message, drop_thinking) or message for message in messages]
+
+
 def kept_messages(view: Sequence[Message], compaction: CompactionEntry) -> tuple[Message, ...]:
     """Return the messages of `view` that stay behind the compaction's summary, as they stay."""
     tail = view[max(0, compaction.drop_messages) :]
@@ -407,6 +421,8 @@ class Transcript:
         self.pins: dict[int, str] = {}
         self.unpinned: dict[int, str] = {}
         self.compactions: list[CompactionEntry] = []
+        self.edited: set[int] = set()
+        self.undone: set[int] = set()
         self.failures_in_a_row = 0
         self.turn = 0
         self.prompts: dict[int, Message] = {}
@@ -420,8 +436,12 @@ class Transcript:
         if isinstance(entry, ExcludeEntry) and entry.messages > 0:
             excluded = self.view[-entry.messages :]
         is_known_turn = isinstance(entry, RewindEntry) and entry.turn in self._fold.turns
+        takes_back = isinstance(entry, SummaryUndoEntry | RewindEntry)
+        in_force = self._fold.in_force if takes_back else frozenset[int]()
         self._entries.append(entry)
         self._fold.add(entry)
+        if takes_back:
+            self.undone |= in_force - self._fold.in_force
         match entry:
             case SessionEntry():
                 self.session = entry
@@ -450,6 +470,7 @@ class Transcript:
             case CompactionFailedEntry():
                 self.failures_in_a_row += 1
             case SummaryEditEntry(n=n, message=message, summary=summary):
+                self.edited.add(n)
                 self.compactions = [
                     replace(old, message=message, summary=summary) if old.n == n else old
                     for old in self.compactions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from ..config import PermissionMode
 from ..core.events import CompactionFailed, CtxEvent
 from ..errors import PromptError
-from . import reports
+from . import reports, words
 from .markdown import escape
 
 if TYPE_CHECKING:
@@ -161,15 +161,46 @@ def _compact(host: Host, argument: str) -> None:
 
 def _summary(host: Host, argument: str) -> Shown:
     session = host.session
+    act, *rest = argument.split(maxsplit=1) or [""]
+    if act.lower() == "undo":
+        return _summary_undo(session, rest[0] if rest else "")
+    if act.lower() == "edit":
+        edited = session.edit_summary(rest[0] if rest else "")
+        tokens = session.context()["used_tokens"]
+        assert isinstance(tokens, int)
+        return _said(
+            f"The summary of compaction {edited.n} is edited by you.",
+            reports.anew_line(session, tokens),
+            *_told(session),
+        )
     if argument and not argument.isdecimal():
-        raise PromptError(f"/summary takes the number of a compaction, not {argument[:40]!r}.")
+        raise PromptError(
+            f"/summary takes the number of a compaction, undo or edit TEXT, not {argument[:40]!r}."
+        )
     found = session.summary(int(argument) if argument else None)
     if found is None:
         there = len(session.transcript.compactions)
         if not there:
             raise PromptError("This session has no compaction yet.")
         raise PromptError(f"This session has no compaction {argument}; it has 1 to {there}.")
-    return Shown(*reports.summary_report(found), {SUMMARY_MIME: found})
+    active = session.transcript.active_compaction
+    is_newest = active is not None and active.n == found["n"]
+    price = reports.undo_line(session, session.plan_undo()) if is_newest else ""
+    return Shown(*reports.join(reports.summary_report(found), price), {SUMMARY_MIME: found})
+
+
+def _summary_undo(session: Session, number: str) -> Shown:
+    if number and not number.isdecimal():
+        raise PromptError(f"/summary undo takes the number of a compaction, not {number[:40]!r}.")
+    undo = session.undo_summary(int(number) if number else None)
+    back = words.count(undo.messages, "message") + (" stand" if undo.messages > 1 else " stands")
+    lines = [
+        f"Compaction {undo.entry.n} is undone: {back} in its place again.",
+        reports.anew_line(session, undo.tokens),
+    ]
+    if session.is_compaction_due:
+        lines.append("They leave too little room, so the next call is preceded by a compaction.")
+    return _said(*lines, *_told(session))
 
 
 def _pin(host: Host, argument: str) -> Shown:
@@ -284,9 +315,10 @@ _ALL = (
     Command(
         "summary",
         "/summary [N]",
-        "show compaction N: the summary and what it replaced",
-        "/summary",
+        "show compaction N and what it replaced; undo takes the newest back, edit TEXT rewrites it",
+        "/summary undo",
         _summary,
+        lambda host: ("undo", "edit"),
     ),
     Command(
         "pin",

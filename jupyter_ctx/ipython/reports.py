@@ -13,6 +13,7 @@ from .markdown import escape, safe_markdown
 from .plaintext import plain
 
 if TYPE_CHECKING:
+    from ..core.summaries import Undo
     from ..session import Session
 
 Report = tuple[str, str]
@@ -25,6 +26,9 @@ SOURCE_TEXTS = {
     "table": "from the bundled table",
     "unknown": "not known",
 }
+
+
+SUMMARY_STATES = {"edited": "edited by you", "undone": "undone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +190,9 @@ def summary_report(found: Mapping[str, object]) -> Report:
         words.duration(seconds) if isinstance(seconds, int | float) else "",
         words.money(cost) if isinstance(cost, int | float) else "",
     ]
-    title = (
-        f"Compaction {found.get('n')} ({found.get('trigger')}): {' · '.join(filter(None, figures))}"
-    )
+    state = SUMMARY_STATES.get(str(found.get("state")), "")
+    about = ", ".join(filter(None, (str(found.get("trigger")), state)))
+    title = f"Compaction {found.get('n')} ({about}): {' · '.join(filter(None, figures))}"
     summary = str(found.get("summary", ""))
     back = found.get("reinjected")
     rows = (
@@ -237,13 +241,33 @@ def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> l
             "the next prompt fails."
         )
     if switched:
-        used = _int(session.context().get("used_tokens"))
-        cost = "" if prices is None else f", {words.money(_price_anew(prices, used, session))}"
-        does = "writes the whole context to the cache anew"
-        if not session.settings.prompt_cache:
-            does = "sends the whole context, as every prompt without the cache"
-        lines.append(f"The next prompt {does}: ≈{used:,} tokens{cost}.")
+        lines.append(anew_line(session, _int(session.context().get("used_tokens"))))
     return lines
+
+
+def anew_line(session: Session, tokens: int) -> str:
+    """Return what the next prompt does to the cache, of which nothing can be read, and its cost."""
+    does = "writes the whole context to the cache anew"
+    if not session.settings.prompt_cache:
+        does = "sends the whole context, as every prompt without the cache"
+    return f"The next prompt {does}: {_anew(session, tokens)}."
+
+
+def undo_line(session: Session, undo: Undo) -> str:
+    """Return what `/summary undo` would do and cost, or why it cannot be done."""
+    if undo.refusal:
+        return undo.refusal
+    back = words.count(undo.messages, "message")
+    return (
+        f"/summary undo puts {back} back; the next prompt is then written anew: "
+        f"{_anew(session, undo.tokens)}."
+    )
+
+
+def _anew(session: Session, tokens: int) -> str:
+    prices = session.facts.prices
+    cost = "" if prices is None else f", {words.money(_price_anew(prices, tokens, session))}"
+    return f"≈{tokens:,} tokens{cost}"
 
 
 def _price_anew(prices: Prices, tokens: int, session: Session) -> float:

@@ -200,7 +200,8 @@ class _Log:
             case "edit":
                 text = self.maker.name("edited")
                 n = draw(st.integers(1, max(1, self.compactions)))
-                self.entries.append(SummaryEditEntry(0.0, n, user(Text(text)), text))
+                drop = draw(st.booleans())
+                self.entries.append(SummaryEditEntry(0.0, n, user(Text(text)), text, drop))
             case "undo":
                 n = draw(st.integers(1, max(1, self.compactions)))
                 self.entries.append(SummaryUndoEntry(0.0, n, draw(st.booleans())))

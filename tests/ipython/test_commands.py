@@ -210,6 +210,65 @@ def test_compact_then_summary() -> None:
         run(host, "/summary 7")
 
 
+def _compacted() -> Host:
+    long = "many words about it " * 400
+    host = Host(
+        make_session(
+            ScriptedModel(reply(long), reply(long), reply("A summary.")),
+            tail_tokens=0,
+            compaction="manual",
+        )
+    )
+    host.session.ask("one")
+    host.session.ask("two")
+    run(host, "/compact")
+    return host
+
+
+def test_a_summary_is_edited_and_undone() -> None:
+    """`/summary` says what an undo takes; undo and edit say what they did and what it writes."""
+    host = _compacted()
+    before = shown(host, "/summary")
+    assert "/summary undo puts 3 messages back" in before.text
+    assert "written anew: ≈" in before.text
+    edited = shown(host, "/summary edit My <b>words</b>,\nin two lines")
+    assert "The summary of compaction 1 is edited by you." in edited.text
+    assert "to the cache anew: ≈" in edited.text
+    again = shown(host, "/summary")
+    assert "Compaction 1 (manual, edited by you):" in again.text
+    assert "My <b>words</b>,\nin two lines" in again.text
+    assert acting_parts(lab_html(again.markdown)) == []
+    with pytest.raises(PromptError, match="takes the number of a compaction, not 'last'"):
+        run(host, "/summary undo last")
+    undone = shown(host, "/summary UNDO 1")
+    assert "Compaction 1 is undone: 3 messages stand in its place again." in undone.text
+    assert "to the cache anew: ≈" in undone.text
+    assert "preceded by a compaction" not in undone.text
+    gone = shown(host, "/summary")
+    assert "Compaction 1 (manual, undone):" in gone.text
+    assert "puts" not in gone.text
+    with pytest.raises(PromptError, match="No compaction is in force"):
+        run(host, "/summary undo")
+
+
+def test_an_undo_that_leaves_too_little_room_says_what_follows() -> None:
+    """Where the reserve is reached again, the acknowledgement tells of the next compaction."""
+    host = _compacted()
+    host.session.settings = Settings(window_tokens=8_000, reserve_tokens=4_000)
+
+    assert "preceded by a compaction" in shown(host, "/summary undo").text
+
+
+def test_an_undo_that_does_not_fit_says_so_before() -> None:
+    """`/summary` itself says why an undo is off."""
+    host = _compacted()
+    host.session.settings = Settings(window_tokens=3_000)
+
+    assert "so choose a larger model first." in shown(host, "/summary").text
+    with pytest.raises(CompactionError, match="so choose a larger model first"):
+        run(host, "/summary undo")
+
+
 def test_a_compaction_that_brings_nothing_is_an_error(host: Host) -> None:
     """Nothing to compact is one sentence, raised; it is not shown a second time."""
     with pytest.raises(CompactionError):
