@@ -30,7 +30,16 @@ from jupyter_ctx.core.transcript import (
     build_view,
 )
 from tests.direct import judge
-from tests.fake_anthropic import Call, FakeAnthropic, FakeModel, Reply, Text, Thinking, too_long
+from tests.fake_anthropic import (
+    NO_USAGE,
+    Call,
+    FakeAnthropic,
+    FakeModel,
+    Reply,
+    Text,
+    Thinking,
+    too_long,
+)
 from tests.fake_anthropic.script import Given
 from tests.sequences import (
     BINDS,
@@ -287,6 +296,7 @@ def test_what_an_overflow_taught_outlives_the_kernel(acts: tuple[Act, ...]) -> N
 
 
 LONG_ANSWER = Reply((Text(Piece("prose", 60_000).text),))
+HALF_ANSWER = Reply((Text(Piece("error", 12_000).text),), usage=NO_USAGE)
 LONG_RESULT = Reply((Call("make", chars=40_000),))
 LONG_CALL = Reply((Call("make", chars=3, code=Piece("code", 60_000).text),))
 LONG_PROMPT = Turn(Piece("prose", 150_000))
@@ -297,6 +307,7 @@ LONG_PROMPT = Turn(Piece("prose", 150_000))
     [
         ((8_000, 8_000), (turn(LONG_ANSWER), turn(), turn())),
         ((8_000, 8_000), (turn(LONG_CALL), turn(), turn())),
+        ((8_000, 8_000), (LONG_PROMPT, turn(HALF_ANSWER), turn(), turn())),
         ((200_000, 8_000), (turn(LONG_ANSWER), Switch(), turn(), turn())),
         ((200_000, 8_000), (turn(LONG_RESULT), Switch(), turn(), turn())),
         ((200_000, 8_000), (turn(LONG_CALL, stop=Stop(4)), Switch(), turn(), turn())),
@@ -310,3 +321,15 @@ def test_no_session_is_full_for_good(windows: tuple[int, int], acts: tuple[Act, 
     assert_requests(world)
     assert world.session.last_turn is not None
     assert world.session.last_turn.outcome == "done", world.session.last_turn.error
+
+
+def test_a_summary_longer_than_asked_for_is_cut() -> None:
+    """A model that ignores the budget of its summary does not fill the window with it."""
+    summary = Reply((Text("## Task\n" + Piece("prose", 20_000).text),))
+    acts = (turn(HALF_ANSWER), turn(), turn(), Compact((summary,)), turn())
+    world = Case((16_000, 16_000), acts).run()
+    entry = world.session.find_compaction()
+    assert entry is not None
+    assert entry.summary.startswith("## Task")
+    assert entry.summary.endswith("cut]")
+    assert entry.tokens_after < entry.tokens_before

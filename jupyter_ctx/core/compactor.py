@@ -30,6 +30,8 @@ from .transcript import (
 from .usage import Usage
 from .window import DEFAULTS, LEAST_OUTPUT, TAIL_SHARE, share, summary_budget, window_of
 
+HEAD_SHARE = 0.25
+"""What a summary and what comes back with it may take of the window: five budgets of 5 %."""
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
 
@@ -195,13 +197,15 @@ def _plan(engine: Engine, trigger: Trigger) -> _Plan:
 
 
 def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
-    """Say whether no step fits behind what was not yet sent, whatever else is dropped.
+    """Say whether no step may fit behind what was not yet sent, whatever else is dropped.
 
-    So it may be after a switch to a smaller window; then it is summed up with the rest.
+    So it may be after an answer that took most of the window, or a switch to a smaller one; then it
+    is summed up with the rest.
     """
     if engine.window is None:
         return False
     room = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
+    room += int(HEAD_SHARE * engine.window)
     return math.ceil(SAFETY * engine.meter.estimate_request(unsent)) + room > engine.window
 
 
@@ -249,7 +253,7 @@ async def _build_entry(
     transcript = engine.transcript
     kept = transcript.view[plan.cut :]
     sections = await build_sections(engine, kept)
-    summary = engine.ports.redactor.text(summary)
+    summary = _bounded(engine, engine.ports.redactor.text(summary), plan.summary_tokens)
     message, items = pure.build_summary_message(engine.texts.resume, summary, sections)
     replaced = transcript.view[: plan.cut]
     turns = transcript.turns_of(replaced) or (transcript.turn, transcript.turn)
@@ -279,6 +283,14 @@ async def _build_entry(
             f"It would free nothing: {tokens_after:,} tokens after, {plan.used_tokens:,} before."
         )
     return replace(entry, tokens_after=tokens_after)
+
+
+def _bounded(engine: Engine, summary: str, budget_tokens: int) -> str:
+    """Return the summary, cut where it is longer than half as much again as was asked for."""
+    tokens, most = engine.meter.estimate_text(summary), budget_tokens * 3 // 2
+    if tokens <= most:
+        return summary
+    return f"{summary[: len(summary) * most // tokens].rstrip()}\n[… longer than asked for, cut]"
 
 
 def _has_other_models(engine: Engine, kept: Sequence[Message]) -> bool:

@@ -631,7 +631,7 @@ def test_a_guess_of_ours_is_never_shown_as_measured():
         reply(call("run_code", code="print('x' * 300)"), usage=Usage(900, 0, 0, 50)),
         facts=small(1_900),
     )
-    session = make_session(model)
+    session = make_session(model, compaction="off")
 
     assert "Prompt too long" in run(session)[-1].error
     assert session.context()["measured_tokens"] == 950
