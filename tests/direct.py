@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.ports import Delta, ModelFacts, Request
@@ -58,7 +59,8 @@ def facts_of(name: str, models: Mapping[str, FakeModel]) -> ModelFacts:
     return merge_facts(table_facts(name, Settings()), info)
 
 
-def _namespace(value: object) -> SimpleNamespace:
+def _namespace(value: object) -> Any:
+    """Return JSON as an object with attributes, as the SDK gives it."""
     return json.loads(json.dumps(value), object_hook=lambda fields: SimpleNamespace(**fields))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_ctx.core.transcript import PinEntry
+from jupyter_ctx.core.transcript import PinEntry, UnknownEntry
 from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store.codec import dump_line
 from jupyter_ctx.store.jsonl import JsonlFile, load_entries
@@ -39,7 +39,8 @@ def test_what_was_appended_is_loaded(path: Path) -> None:
     assert loaded.entries == EXAMPLES
     assert loaded.errors == ()
     assert len(loaded.warnings) == 1
-    assert loaded.warnings[0].endswith("not understood: 22, 23.")
+    unknown = [n for n, entry in enumerate(EXAMPLES, 1) if isinstance(entry, UnknownEntry)]
+    assert loaded.warnings[0].endswith(f"not understood: {', '.join(map(str, unknown))}.")
     file.close()
 
 
