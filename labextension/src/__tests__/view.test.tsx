@@ -147,6 +147,13 @@ describe('the breakdown', () => {
     expect(draw('context_estimate')).toContain('estimated, nothing is measured yet');
   });
 
+  it('promises no place of the next compaction where the account may come first', () => {
+    expect(draw('context_measured')).toContain('compacts at ');
+    expect(draw('context_measured')).toContain('Free until compaction');
+    expect(draw('context_economic')).toContain('at the latest at ');
+    expect(draw('context_economic')).not.toContain('Free until compaction');
+  });
+
   it('shows neither per cent nor mark when the window is unknown', () => {
     const unknown = draw('context_window_unknown');
 

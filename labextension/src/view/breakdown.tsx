@@ -7,6 +7,7 @@ import type { IContext, IUsage, WindowSource } from '../events';
 import type { IPanelState } from '../state';
 import { FullBar } from './bar';
 import {
+  compactsByAccount,
   compactsItself,
   findLargest,
   findRoom,
@@ -112,7 +113,8 @@ function Mark({ context }: { context: Sized }): React.ReactElement {
   return (
     <div className="jctx-mark" aria-hidden="true">
       <span style={{ right: `${percent(reserve, window).toFixed(2)}%` }}>
-        compacts at {formatCount(window - reserve)}
+        {compactsByAccount(context) ? 'at the latest at ' : 'compacts at '}
+        {formatCount(window - reserve)}
       </span>
     </div>
   );
@@ -181,7 +183,7 @@ function stepsPhrase(steps: number | null): React.ReactNode {
 
 function Parts({ context }: { context: IContext }): React.ReactElement {
   const room = isSized(context) ? findRoom(context) : null;
-  const itself = compactsItself(context.compaction.mode);
+  const itself = compactsItself(context.compaction.mode) && !compactsByAccount(context);
   return (
     <table className="parts">
       <thead>

@@ -165,6 +165,11 @@ export function stepsLeft({ compaction }: IContext): number | null {
   return compactsItself(compaction.mode) ? compaction.steps_left : null;
 }
 
+/** Whether the account may compact before the reserve is reached: its price is known. */
+export function compactsByAccount({ compaction }: IContext): boolean {
+  return compaction.mode === 'economic' && compaction.price !== null;
+}
+
 export function compactsItself(mode: IContext['compaction']['mode']): boolean {
   return mode !== 'manual' && mode !== 'off';
 }
