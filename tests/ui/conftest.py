@@ -1,4 +1,4 @@
-"""One server and one browser for all tests of a worker; a fresh browser profile for each page."""
+"""One server for all tests of a worker, one browser a file, a fresh profile for each page."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The Chromium of this machine; none is downloaded."""
+    """The Chromium of this machine; none is downloaded.
+
+    It ends with its file: while it is open, Playwright has a loop running on this thread, in which
+    no later test could run one of its own.
+    """
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=find_chromium(),
