@@ -14,11 +14,12 @@ from ..errors import CompactionError, ModelError, PromptTooLongError, RequestToo
 from . import compaction as pure
 from .blocks import Message, without_thinking
 from .cache import place_breakpoints
-from .engine import Engine, Reply
+from .engine import Engine
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
 from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
 from .reinjection import build_sections
+from .reply import Reply
 from .tokens import SAFETY
 from .transcript import (
     CompactionEntry,

@@ -14,13 +14,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from ..errors import CtxError, ModelError, PromptTooLongError, StoreError, ToolError
+from ..errors import CtxError, ModelError, PromptTooLongError, StoreError
 from .blocks import (
     Block,
     Message,
     Text,
     Thinking,
-    ToolResult,
     ToolUse,
     text_of,
     user,
@@ -28,32 +27,24 @@ from .blocks import (
 )
 from .budget import Budget, is_bare_done
 from .compactor import Attempt, is_worth_it, run_compaction
-from .engine import Engine, Reply
+from .engine import Engine
 from .events import (
     ContextChanged,
     CtxEvent,
-    ResultOffloaded,
     StepDiscarded,
     StepFinished,
     StepStarted,
     TextDelta,
-    ToolFinished,
-    ToolStarted,
     TurnFinished,
     TurnOutcome,
     TurnStarted,
 )
 from .offload import (
     LEAST_RESULT_TOKENS,
-    Decision,
-    NewResult,
-    cap_chars,
-    finish,
-    ingest,
     ingest_prompt,
 )
 from .pins import untold_notices
-from .ports import Denied, ReplyDone, SpooledText, ToolOutput, ToolSpec
+from .ports import ReplyDone
 from .recovery import (
     Compact,
     Continue,
@@ -68,9 +59,11 @@ from .recovery import (
     TurnState,
     next_action,
 )
-from .repair import INTERRUPTED_TEXT, orphan_results
+from .repair import orphan_results
+from .reply import Reply
 from .tokens import SAFETY
-from .transcript import ExcludeEntry, FateEntry, Kind, MessageEntry, SpentEntry, Trigger
+from .toolcalls import ToolCalls
+from .transcript import ExcludeEntry, Kind, MessageEntry, SpentEntry, Trigger
 from .window import LEAST_OUTPUT
 
 STOPPED_TEXT = "[Stopped by the user]"
@@ -338,9 +331,14 @@ class Turn:
                 async for event in self._finish_step(reply, reply.blocks):
                     yield event
                 self.state = self._fresh_state()
-                async with aclosing(self._run_tools(reply)) as events:
+                uses = [block for block in reply.blocks if isinstance(block, ToolUse)]
+                calls = ToolCalls(engine, self.number, self.step, uses)
+                async with aclosing(calls.run()) as events:
                     async for event in events:
                         yield event
+                yield ContextChanged(self.number)
+                if calls.interrupted:
+                    raise _TurnOver("stopped", "stopped")
             case EndTurn(stop_reason=reason):
                 async for event in self._finish_step(reply, _without_calls(reply.blocks)):
                     yield event
@@ -458,149 +456,6 @@ class Turn:
             self.engine.record(ExcludeEntry(at, count, reason, is_told))
             self.is_left_out = True
 
-    # Tools --------------------------------------------------------------------------------------
-
-    async def _run_tools(self, reply: Reply) -> AsyncGenerator[CtxEvent, None]:
-        """Run the reply's calls in order and record all their results in one user message."""
-        engine = self.engine
-        specs = {spec.name: spec for spec in engine.ports.tools.specs}
-        new: list[NewResult] = []
-        calls = sum(isinstance(block, ToolUse) for block in reply.blocks)
-        interrupted = False
-        try:
-            for use in (block for block in reply.blocks if isinstance(block, ToolUse)):
-                spec = specs.get(use.name) or _unknown_spec(use.name)
-                output = _not_run() if interrupted else None
-                if output is None:
-                    denied = await self._denied(use, specs)
-                    started = engine.ports.clock.monotonic()
-                    if denied is not None:
-                        output = self._redacted(ToolOutput(denied.message, is_error=True))
-                    else:
-                        yield ToolStarted(self.number, self.step, use.id, use.name, use.input)
-                        output = await self._run_tool(use, spec, calls)
-                    seconds = engine.ports.clock.monotonic() - started
-                    yield self._tool_finished(use, output, denied is not None, seconds)
-                interrupted = interrupted or output.interrupted
-                new.append(NewResult(use.id, use.name, spec, output))
-        finally:
-            offloaded = self._record_results(new, reply)
-        for event in offloaded:
-            yield event
-        yield ContextChanged(self.number)
-        if interrupted:
-            raise _TurnOver("stopped", "stopped")
-
-    async def _denied(self, use: ToolUse, specs: dict[str, ToolSpec]) -> Denied | None:
-        """Ask for permission; an unknown tool needs none, since it cannot run."""
-        spec = specs.get(use.name)
-        if spec is None:
-            return None
-        decision = await self.engine.ports.permissions.check(use, spec)
-        return decision if isinstance(decision, Denied) else None
-
-    async def _run_tool(self, use: ToolUse, spec: ToolSpec, calls: int) -> ToolOutput:
-        """Run one call; a ToolError is its result."""
-        try:
-            cap = cap_chars(self.engine.room(), spec, calls)
-            output = await self.engine.ports.tools.run(use, cap)
-        except ToolError as error:
-            output = ToolOutput(str(error), is_error=True)
-        return self._redacted(output)
-
-    def _redacted(self, output: ToolOutput) -> ToolOutput:
-        """Return the output without the program's keys; the file of a spooled text has none."""
-        redactor, text = self.engine.ports.redactor, output.text
-        if isinstance(text, SpooledText):
-            text = replace(text, head=redactor.text(text.head), tail=redactor.text(text.tail))
-        else:
-            text = redactor.text(text)
-        outputs = tuple(redactor.json(item) for item in output.outputs)
-        mime_types = redactor.json(output.mime_types)
-        return replace(output, text=text, outputs=outputs, mime_types=mime_types)
-
-    def _tool_finished(
-        self, use: ToolUse, output: ToolOutput, denied: bool, seconds: float
-    ) -> ToolFinished:
-        text = output.text
-        if isinstance(text, SpooledText):
-            head, chars, lines = text.head[:2_000], text.chars, text.lines
-        else:
-            head, chars, lines = text[:2_000], len(text), text.count("\n") + bool(text)
-        return ToolFinished(
-            self.number,
-            self.step,
-            use.id,
-            use.name,
-            head,
-            output.is_error,
-            denied,
-            chars,
-            lines,
-            seconds,
-            output.interrupted,
-        )
-
-    def _record_results(self, new: Sequence[NewResult], reply: Reply) -> list[CtxEvent]:
-        """Decide the fates, store what is large, and record the results' message.
-
-        A call that was not reached (the turn was cancelled) gets its result in `_close`.
-        """
-        engine = self.engine
-        if len(new) < sum(isinstance(block, ToolUse) for block in reply.blocks):
-            done = {result.tool_use_id for result in new}
-            specs = {spec.name: spec for spec in engine.ports.tools.specs}
-            new = list(new)
-            for use in (block for block in reply.blocks if isinstance(block, ToolUse)):
-                if use.id not in done:
-                    spec = specs.get(use.name) or _unknown_spec(use.name)
-                    new.append(NewResult(use.id, use.name, spec, _not_run()))
-        events: list[CtxEvent] = []
-        content: list[Block] = []
-        for decision in ingest(new, engine.transcript.fates, self.engine.room()):
-            result, event = self._settle(decision)
-            content.append(result)
-            if event is not None:
-                events.append(event)
-        self._record_user("results", content)
-        return events
-
-    def _settle(self, decision: Decision) -> tuple[ToolResult, ResultOffloaded | None]:
-        """Store one result as decided and return what the model sees of it."""
-        engine = self.engine
-        new = decision.result
-        path: str | None = None
-        if decision.fate == "offload" or decision.keep_outputs:
-            try:
-                path = engine.ports.store.save_result(new.tool_use_id, new.tool, new.output)
-            except StoreError as error:
-                engine.warn_store(error)
-        fate_path = path if decision.fate == "offload" else None
-        engine.record(
-            FateEntry(
-                engine.ports.clock.now(),
-                new.tool_use_id,
-                decision.fate,
-                new.tool,
-                decision.chars,
-                decision.lines,
-                fate_path,
-            )
-        )
-        result = finish(decision, fate_path)
-        if decision.fate != "offload":
-            return result, None
-        shown = sum(len(block.text) for block in result.content if isinstance(block, Text))
-        return result, ResultOffloaded(
-            self.number,
-            new.tool_use_id,
-            new.tool,
-            fate_path,
-            decision.chars,
-            decision.lines,
-            shown,
-        )
-
     # The end ------------------------------------------------------------------------------------
 
     def _close(self, outcome: TurnOutcome, error: str | None = None) -> None:
@@ -623,16 +478,6 @@ class Turn:
         results = orphan_results(engine.transcript.view)
         note = STOPPED_TEXT if outcome == "stopped" else f"[The turn failed: {error}]"
         self._record_user("note", [*results, Text(note)])
-
-
-def _not_run() -> ToolOutput:
-    """Return the result of a call that the stop came before."""
-    return ToolOutput(INTERRUPTED_TEXT, is_error=True)
-
-
-def _unknown_spec(name: str) -> ToolSpec:
-    """Return a spec for the result of a tool that does not exist."""
-    return ToolSpec(name, "", {}, reads_only=True)
 
 
 def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:

@@ -1,0 +1,177 @@
+"""The tool calls of one reply: asked for, run in order, their results ingested as one message.
+
+Rule: however it ends, every call of the reply gets exactly one result, in the order of the calls,
+in the very next message; its fate is decided once and stored before the message is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from ..errors import StoreError, ToolError
+from .blocks import Block, Text, ToolResult, ToolUse, user
+from .engine import Engine
+from .events import CtxEvent, ResultOffloaded, ToolFinished, ToolStarted
+from .offload import Decision, NewResult, cap_chars, finish, ingest
+from .ports import Denied, SpooledText, ToolOutput, ToolSpec
+from .repair import INTERRUPTED_TEXT
+from .transcript import FateEntry, MessageEntry
+
+SHOWN_CHARS = 2_000
+"""What `ToolFinished.text` shows of a result, in characters."""
+
+
+@dataclass(slots=True)
+class ToolCalls:
+    """The calls of step `step` of turn `turn`; `interrupted` tells that Stop arrived in one."""
+
+    engine: Engine
+    turn: int
+    step: int
+    uses: Sequence[ToolUse]
+    interrupted: bool = False
+    _new: list[NewResult] = field(default_factory=list)
+
+    async def run(self) -> AsyncGenerator[CtxEvent, None]:
+        """Run the calls in order and record all their results in one user message."""
+        try:
+            for use in self.uses:
+                async with aclosing(self._run_one(use)) as events:
+                    async for event in events:
+                        yield event
+        finally:
+            offloaded = self._record_results()
+        for event in offloaded:
+            yield event
+
+    async def _run_one(self, use: ToolUse) -> AsyncGenerator[CtxEvent, None]:
+        """Run one call, unless it is denied or Stop came before it."""
+        clock, spec = self.engine.ports.clock, self._spec_of(use)
+        output = _not_run()
+        if not self.interrupted:
+            denied = await self._denied(use)
+            started = clock.monotonic()
+            if denied is not None:
+                output = self._redacted(ToolOutput(denied.message, is_error=True))
+            else:
+                yield ToolStarted(self.turn, self.step, use.id, use.name, use.input)
+                output = await self._run_tool(use, spec)
+            yield self._finished(use, output, denied is not None, clock.monotonic() - started)
+        self.interrupted = self.interrupted or output.interrupted
+        self._new.append(NewResult(use.id, use.name, spec, output))
+
+    def _spec_of(self, use: ToolUse) -> ToolSpec:
+        """Return the tool's spec, or one for the result of a tool that does not exist."""
+        specs = self.engine.ports.tools.specs
+        found = (spec for spec in specs if spec.name == use.name)
+        return next(found, ToolSpec(use.name, "", {}, reads_only=True))
+
+    async def _denied(self, use: ToolUse) -> Denied | None:
+        """Ask for permission; an unknown tool needs none, since it cannot run."""
+        spec = self._spec_of(use)
+        if spec not in self.engine.ports.tools.specs:
+            return None
+        decision = await self.engine.ports.permissions.check(use, spec)
+        return decision if isinstance(decision, Denied) else None
+
+    async def _run_tool(self, use: ToolUse, spec: ToolSpec) -> ToolOutput:
+        """Run one call; a ToolError is its result."""
+        try:
+            cap = cap_chars(self.engine.room(), spec, len(self.uses))
+            output = await self.engine.ports.tools.run(use, cap)
+        except ToolError as error:
+            output = ToolOutput(str(error), is_error=True)
+        return self._redacted(output)
+
+    def _redacted(self, output: ToolOutput) -> ToolOutput:
+        """Return the output without the program's keys; the file of a spooled text has none."""
+        redactor, text = self.engine.ports.redactor, output.text
+        if isinstance(text, SpooledText):
+            text = replace(text, head=redactor.text(text.head), tail=redactor.text(text.tail))
+        else:
+            text = redactor.text(text)
+        outputs = tuple(redactor.json(item) for item in output.outputs)
+        mime_types = redactor.json(output.mime_types)
+        return replace(output, text=text, outputs=outputs, mime_types=mime_types)
+
+    def _finished(
+        self, use: ToolUse, output: ToolOutput, denied: bool, seconds: float
+    ) -> ToolFinished:
+        text = output.text
+        if isinstance(text, SpooledText):
+            head, chars, lines = text.head[:SHOWN_CHARS], text.chars, text.lines
+        else:
+            head, chars = text[:SHOWN_CHARS], len(text)
+            lines = text.count("\n") + bool(text)
+        return ToolFinished(
+            self.turn,
+            self.step,
+            use.id,
+            use.name,
+            head,
+            output.is_error,
+            denied,
+            chars,
+            lines,
+            seconds,
+            output.interrupted,
+        )
+
+    # The results --------------------------------------------------------------------------------
+
+    def _record_results(self) -> list[CtxEvent]:
+        """Decide the fates, store what is large, and record the results' message.
+
+        A call that was not reached (the turn was cancelled) gets the result that says so.
+        """
+        engine = self.engine
+        not_reached = self.uses[len(self._new) :]
+        new = self._new + [
+            NewResult(u.id, u.name, self._spec_of(u), _not_run()) for u in not_reached
+        ]
+        events: list[CtxEvent] = []
+        content: list[Block] = []
+        for decision in ingest(new, engine.transcript.fates, engine.room()):
+            result, event = self._settle(decision)
+            content.append(result)
+            if event is not None:
+                events.append(event)
+        now = engine.ports.clock.now()
+        engine.record(MessageEntry(now, self.turn, self.step, "results", user(*content)))
+        return events
+
+    def _settle(self, decision: Decision) -> tuple[ToolResult, ResultOffloaded | None]:
+        """Store one result as decided and return what the model sees of it."""
+        engine, new = self.engine, decision.result
+        path: str | None = None
+        if decision.fate == "offload" or decision.keep_outputs:
+            try:
+                path = engine.ports.store.save_result(new.tool_use_id, new.tool, new.output)
+            except StoreError as error:
+                engine.warn_store(error)
+        fate_path = path if decision.fate == "offload" else None
+        engine.record(
+            FateEntry(
+                engine.ports.clock.now(),
+                new.tool_use_id,
+                decision.fate,
+                new.tool,
+                decision.chars,
+                decision.lines,
+                fate_path,
+            )
+        )
+        result = finish(decision, fate_path)
+        if decision.fate != "offload":
+            return result, None
+        shown = sum(len(block.text) for block in result.content if isinstance(block, Text))
+        return result, ResultOffloaded(
+            self.turn, new.tool_use_id, new.tool, fate_path, decision.chars, decision.lines, shown
+        )
+
+
+def _not_run() -> ToolOutput:
+    """Return the result of a call that the stop came before."""
+    return ToolOutput(INTERRUPTED_TEXT, is_error=True)
