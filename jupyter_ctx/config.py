@@ -106,7 +106,8 @@ class Settings:
     )
     cells_tokens: int = _setting(
         10_000,
-        "Recently edited cells put back at a compaction; at most 5 % of the window by default, "
+        "Recently edited cells and files put back at a compaction; at most 5 % of the window by "
+        "default, "
         "25 % when set.",
         unit="tokens",
         zero="by name only",
@@ -117,6 +118,18 @@ class Settings:
         unit="tokens",
         zero="no list",
     )
+    plan_tokens: int = _setting(
+        2_000,
+        "The plan put back at a compaction; at most 5 % of the window.",
+        unit="tokens",
+        zero="no plan",
+    )
+    skill_tokens: int = _setting(
+        5_000,
+        "Each skill in use put back at a compaction; at most 5 % of the window.",
+        unit="tokens",
+        zero="by name only",
+    )
     results_tokens: int = _setting(
         2_000,
         "The list of stored results put back at a compaction; at most 5 % of the window.",
@@ -124,7 +137,7 @@ class Settings:
         zero="no list",
     )
     recent_cells: int = _setting(
-        5, "How many recently edited cells come back at a compaction.", zero="none"
+        5, "How many recently edited cells or files come back at a compaction.", zero="none"
     )
     least_gain: float = _setting(
         0.10,
@@ -133,6 +146,23 @@ class Settings:
     )
     breaker_failures: int = _setting(
         3, "So many failed compactions in a row pause compaction until `/compact`.", zero="never"
+    )
+    prepare_calls: int = _setting(
+        3,
+        "How many calls before a compaction is due its summary is prepared in the background.",
+        zero="never: a compaction waits for its summary",
+    )
+    prepare_idle_s: float = _setting(
+        60.0,
+        "So long before the prompt cache forgets, with no turn running, a summary is prepared once "
+        "if writing the prompt anew would cost more.",
+        unit="seconds",
+        zero="never",
+    )
+    exact_share: float = _setting(
+        0.15,
+        "In this last share of the window the provider's own count decides, where it has one.",
+        zero="never",
     )
     compaction_retries: int = _setting(
         3,

@@ -15,10 +15,11 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from .config import Settings
+from .core.absent import NoHooks, NoMemory, NoWorkspace
 from .core.blocks import Json, text_of, title_of, words_of
 from .core.budget import Budget, is_bare_done
 from .core.compactor import Attempt, run_compaction
@@ -33,16 +34,20 @@ from .core.events import (
     NoteAdded,
     TurnFinished,
 )
+from .core.history import UsagePoint, find_usage_points
 from .core.loop import Prompt, Turn
 from .core.pins import most_pin_tokens, pin_notice
 from .core.ports import (
     Clock,
     Counter,
+    Hooks,
     Kernel,
+    Memory,
     Model,
     ModelFacts,
     Permissions,
     ToolRunner,
+    Workspace,
 )
 from .core.preview import clean_text
 from .core.recovery import RetryLimits
@@ -109,6 +114,9 @@ class Ports:
     redactor: Redactor
     make_model: Callable[[str], Model]
     known_facts: Callable[[str], ModelFacts]
+    hooks: Hooks = field(default_factory=NoHooks)
+    memory: Memory = field(default_factory=NoMemory)
+    workspace: Workspace = field(default_factory=NoWorkspace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +182,9 @@ class Session:
                 kernel=ports.kernel,
                 permissions=ports.permissions,
                 redactor=ports.redactor,
+                hooks=ports.hooks,
+                memory=ports.memory,
+                workspace=ports.workspace,
             ),
             self._prices_of,
         )
@@ -284,6 +295,13 @@ class Session:
                 for entry in self.transcript.compactions
             ],
         }
+
+    def usage_history(self) -> tuple[UsagePoint, ...]:
+        """Return how full the window was after each step and compaction, in tokens, oldest first.
+
+        A reply whose usage the provider did not tell is left out.
+        """
+        return tuple(find_usage_points(self.transcript.entries))
 
     def find_compaction(self, n: int | None = None) -> CompactionEntry | None:
         """Return compaction `n`, the last one by default; None if there is none."""

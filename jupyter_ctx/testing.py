@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from .config import Settings
+from .core.absent import NoHooks, NoMemory, NoWorkspace
 from .core.blocks import Block, Json, Message, Text, Thinking, ToolUse, message_to_wire
 from .core.events import CtxEvent
 from .core.ports import (
@@ -31,16 +32,24 @@ from .core.ports import (
     Cell,
     Delta,
     Denied,
+    EditedFile,
     Execution,
+    HookName,
+    HookOutcome,
+    Hooks,
+    Memory,
     ModelFacts,
+    PlanItem,
     ReplyDone,
     Request,
+    Skill,
     TextPart,
     ThinkingPart,
     ToolOutput,
     ToolPart,
     ToolSpec,
     Variable,
+    Workspace,
 )
 from .core.redact import Redactor
 from .core.transcript import Entry
@@ -54,8 +63,11 @@ __all__ = [
     "AllowAll",
     "DenyAll",
     "FakeClock",
+    "FakeHooks",
     "FakeKernel",
+    "FakeMemory",
     "FakeTools",
+    "FakeWorkspace",
     "InlineRunner",
     "LetterCounter",
     "MemoryStore",
@@ -359,11 +371,15 @@ class MemoryStore:
 
 
 class FakeClock:
-    """A clock that moves only when it is slept on; `sleeps` are the seconds it was asked for."""
+    """A clock that moves only when it is slept on, or told to; `sleeps` are the seconds asked for.
+
+    Who waits between turns (`wait`) goes on when `advance` has come so far.
+    """
 
     def __init__(self, now: float = 1_790_000_000.0) -> None:
         self.time = now
         self.sleeps: list[float] = []
+        self._waiting: list[tuple[float, asyncio.Event]] = []
 
     def now(self) -> float:
         """Return the time."""
@@ -378,6 +394,74 @@ class FakeClock:
         self.sleeps.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until `advance` has moved the clock on by `seconds`."""
+        due = asyncio.Event()
+        self._waiting.append((self.time + seconds, due))
+        await due.wait()
+
+    def advance(self, seconds: float) -> None:
+        """Move on by `seconds` and wake those whose time has come; on their loop only."""
+        self.time += seconds
+        for until, due in self._waiting:
+            if until <= self.time:
+                due.set()
+        self._waiting = [(until, due) for until, due in self._waiting if not due.is_set()]
+
+
+# What surrounds the conversation ----------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class FakeHooks:
+    """Hooks from outcomes by name; `calls` are the events that came, with their payloads."""
+
+    outcomes: dict[HookName, HookOutcome] = field(default_factory=dict)
+    calls: list[tuple[HookName, Json]] = field(default_factory=list)
+
+    async def run(self, name: HookName, payload: Json) -> HookOutcome:
+        """Return the outcome set for `name`."""
+        self.calls.append((name, payload))
+        return self.outcomes.get(name, HookOutcome())
+
+
+@dataclass(slots=True)
+class FakeMemory:
+    """A memory in a list. `fails` True: it cannot be written."""
+
+    facts: list[str] = field(default_factory=list)
+    is_on: bool = True
+    fails: bool = False
+
+    async def add(self, facts: Sequence[str]) -> Sequence[str]:
+        """Keep the facts that are new and return them."""
+        if self.fails:
+            raise StoreError("No space left on device.", path="memory")
+        new = [fact for fact in dict.fromkeys(facts) if fact not in self.facts]
+        self.facts += new
+        return new
+
+
+@dataclass(slots=True)
+class FakeWorkspace:
+    """A plan, skills and files as they are set."""
+
+    plan: list[PlanItem] = field(default_factory=list)
+    skills: list[Skill] = field(default_factory=list)
+    files: list[EditedFile] = field(default_factory=list)
+
+    async def load_plan(self) -> Sequence[PlanItem]:
+        """Return `plan`."""
+        return self.plan
+
+    async def load_skills(self) -> Sequence[Skill]:
+        """Return `skills`."""
+        return self.skills
+
+    async def load_files(self) -> Sequence[EditedFile]:
+        """Return `files`."""
+        return self.files
 
 
 class InlineRunner:
@@ -441,6 +525,9 @@ def make_session(
     clock: FakeClock | None = None,
     permissions: AllowAll | DenyAll | None = None,
     redactor: Redactor | None = None,
+    hooks: Hooks | None = None,
+    memory: Memory | None = None,
+    workspace: Workspace | None = None,
     entries: Iterable[Entry] = (),
     **settings: object,
 ) -> FakeSession:
@@ -467,6 +554,9 @@ def make_session(
         redactor=redactor or Redactor(()),
         make_model=make_model,
         known_facts=lambda name: model._facts,
+        hooks=hooks or NoHooks(),
+        memory=memory or NoMemory(),
+        workspace=workspace or NoWorkspace(),
     )
     place = Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0")
     session = FakeSession(entries, Settings(**settings), place, ports)  # type: ignore[arg-type]  # checked by Settings

@@ -62,6 +62,11 @@ class Budget:
         return last.strip(" \t\r.!*_`\"'") == DONE
 
 
+def is_nudge(text: str) -> bool:
+    """Say whether a user text is the line of a budget that has the model go on."""
+    return text.startswith(NUDGE_TEXT[: NUDGE_TEXT.index("{")])
+
+
 def is_bare_done(answer: str) -> bool:
     """Say whether `answer` is nothing but DONE: no answer to the user's question."""
     return answer.strip(" \t\r\n.!*_`\"'") == DONE

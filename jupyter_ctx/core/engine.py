@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
+from .absent import NoHooks, NoMemory, NoWorkspace
 from .account import FIRST_CALL, MID_TURN, Account, Bill, Budgets, Weights
 from .blocks import (
     Block,
@@ -41,7 +42,9 @@ from .ports import (
     Clock,
     Counter,
     Delta,
+    Hooks,
     Kernel,
+    Memory,
     Model,
     ModelFacts,
     Permissions,
@@ -49,6 +52,7 @@ from .ports import (
     Store,
     ThinkingMode,
     ToolRunner,
+    Workspace,
 )
 from .recovery import RetryLimits, next_wait
 from .redact import Redactor
@@ -111,6 +115,9 @@ class EnginePorts:
     kernel: Kernel
     permissions: Permissions
     redactor: Redactor
+    hooks: Hooks = field(default_factory=NoHooks)
+    memory: Memory = field(default_factory=NoMemory)
+    workspace: Workspace = field(default_factory=NoWorkspace)
 
 
 class Engine:

@@ -11,12 +11,22 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from .blocks import Block, Image, Json, Message, ToolUse
-from .transcript import Entry
+from .transcript import CacheMiss, Entry
 from .usage import Prices, Usage
 
 T = TypeVar("T")
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 ThinkingMode: TypeAlias = Literal["adaptive", "off"]
+HookName: TypeAlias = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "SessionEnd",
+]
 
 
 # The model ------------------------------------------------------------------------------------
@@ -36,7 +46,8 @@ class Request:
     """One model call, complete: the adapter adds nothing that changes the cached prefix.
 
     `messages` are sent as they are, in order. `max_tokens` is the output limit in tokens.
-    `breakpoints` is empty when the prompt cache is off.
+    `breakpoints` is empty when the prompt cache is off. `previous_message_id` is the provider's id
+    of the newest reply in `messages`, to ask why the cache was missed; it is no part of the prompt.
     """
 
     model: str
@@ -48,6 +59,7 @@ class Request:
     cache_ttl: CacheTtl = "5m"
     thinking: ThinkingMode = "off"
     effort: str | None = None
+    previous_message_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +93,16 @@ class BlockDone:
 
 @dataclass(frozen=True, slots=True)
 class ReplyDone:
-    """The last item of every complete stream: `message_stop` came, with a stop reason."""
+    """The last item of every complete stream: `message_stop` came, with a stop reason.
+
+    `cache_miss` is what the provider said of the prompt cache, None if nothing.
+    """
 
     stop_reason: str
     usage: Usage
     message_id: str | None = None
     detail: str | None = None
+    cache_miss: CacheMiss | None = None
 
 
 Delta: TypeAlias = TextPart | ThinkingPart | ToolPart | BlockDone | ReplyDone
@@ -265,7 +281,8 @@ class Cell:
 
     `id` is the front end's cell id, else `in-N`. `count` is N of In[N]. `order` grows with each
     execution; `source_order` is that of the first execution with the present source (0: `order`).
-    `is_agent`: its source is `%agent` or `%%agent`. `failed`: it raised.
+    `is_agent`: its source is `%agent` or `%%agent`. `failed`: it raised. `changed_at` is when its
+    present source was first known, in seconds since the epoch; 0: not known.
     """
 
     id: str
@@ -276,6 +293,7 @@ class Cell:
     failed: bool = False
     source_order: int = 0
     is_agent: bool = False
+    changed_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +330,90 @@ class Kernel(Protocol):
         ...
 
 
+# What surrounds the conversation -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HookOutcome:
+    """What the hooks of one event decided.
+
+    `blocked_by` is the reason of the one that blocks what was about to happen, None if none does.
+    `context` is text for the model, `shown` lines for the user; both may be empty.
+    """
+
+    blocked_by: str | None = None
+    context: str = ""
+    shown: tuple[str, ...] = ()
+
+
+class Hooks(Protocol):
+    """Commands and callables of the user that run at fixed points of a session."""
+
+    async def run(self, name: HookName, payload: Json) -> HookOutcome:
+        """Run every hook of event `name` with `payload` and return what they decided together.
+
+        Raises nothing of its own: a hook that fails or takes too long says so in `shown`.
+        """
+        ...
+
+
+class Memory(Protocol):
+    """Facts that the user stated, kept across sessions."""
+
+    @property
+    def is_on(self) -> bool:
+        """Say whether facts are kept; else a summary is not asked for any."""
+        ...
+
+    async def add(self, facts: Sequence[str]) -> Sequence[str]:
+        """Keep facts, a sentence each, and return those that were not known. Raises StoreError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One item of the plan."""
+
+    text: str
+    state: Literal["pending", "in_progress", "done"] = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill that was loaded in this session: its name and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditedFile:
+    """A file that the agent or the user edited in this session, as it is now.
+
+    `path` is as the model is told it; `changed_at` in seconds since the epoch.
+    """
+
+    path: str
+    text: str
+    changed_at: float
+
+
+class Workspace(Protocol):
+    """What else the session works on, beside the kernel. Every method returns what is so now."""
+
+    async def load_plan(self) -> Sequence[PlanItem]:
+        """Return the plan in order; empty: none was made."""
+        ...
+
+    async def load_skills(self) -> Sequence[Skill]:
+        """Return the skills in use, the last one loaded first."""
+        ...
+
+    async def load_files(self) -> Sequence[EditedFile]:
+        """Return the edited files, the last one edited first."""
+        ...
+
+
 # The store and the clock ------------------------------------------------------------------------
 
 
@@ -344,4 +446,8 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a cancelled turn stops waiting at once."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Wait while nothing else is to be done: between turns, beside the user's own work."""
         ...

@@ -53,13 +53,25 @@ class ModelEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheMiss:
+    """What a provider said of a prompt that it could not read from its cache.
+
+    `reason` is its own word (`messages_changed`, say); `tokens` those it would have read, None if
+    it did not say.
+    """
+
+    reason: str
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MessageEntry:
     """One message as sent or received.
 
     `turn` counts user prompts from 1; `step` counts model calls of the turn from 1 (0: the prompt).
     `raw_tokens` on a reply is the uncalibrated estimate of what its usage measured for the first
     time; with `usage` it teaches the estimate its factor. `cell_id` is the cell of the prompt.
-    `message_id` is the provider's id of a reply.
+    `message_id` is the provider's id of a reply; `cache_miss` what it said of the cache for it.
     """
 
     at: float
@@ -73,6 +85,7 @@ class MessageEntry:
     stop_reason: str | None = None
     message_id: str | None = None
     cell_id: str | None = None
+    cache_miss: CacheMiss | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +119,7 @@ class CompactionEntry:
 
     `message` is one user message: the summary, then what was re-injected. Every later message
     stays; without its thinking if `drop_thinking`. `n` counts from 1 within the session.
+    `missing` are the names in the summary that did not exist in the kernel then.
     """
 
     at: float
@@ -125,6 +139,7 @@ class CompactionEntry:
     usage: Usage | None
     reinjected: tuple[Reinjected, ...] = ()
     focus: str | None = None
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +174,14 @@ class OverflowEntry:
     at: float
     actual_tokens: int | None = None
     limit_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountEntry:
+    """The provider's own count of system, tools and the view as it was then, in tokens."""
+
+    at: float
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +274,7 @@ Entry: TypeAlias = (
     | CompactionFailedEntry
     | SpentEntry
     | OverflowEntry
+    | CountEntry
     | SummaryEditEntry
     | SummaryUndoEntry
     | RewindEntry

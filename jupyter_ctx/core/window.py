@@ -46,10 +46,15 @@ class Limits:
     instructions_tokens: int = 10_000
     cells_tokens: int = 10_000
     inventory_tokens: int = 2_000
+    plan_tokens: int = 2_000
+    skill_tokens: int = 5_000
     results_tokens: int = 2_000
     recent_cells: int = 5
     least_gain: float = 0.10
     breaker_failures: int = 3
+    prepare_calls: int = 3
+    prepare_idle_s: float = 60.0
+    exact_share: float = 0.15
     compaction_retries: int = 3
     max_result_chars: Mapping[str, int] = field(default_factory=dict)
     max_chars: int = 50_000

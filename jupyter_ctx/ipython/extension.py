@@ -283,13 +283,13 @@ class Wiring:
 
     def known_facts(self, name: str) -> ModelFacts:
         """Return what is known of a model without asking anybody."""
-        if name == DEMO_MODEL:
-            from ..models.demo import demo_facts
+        from ..models.facts import find_prices, table_facts
 
-            return demo_facts()
-        from ..models.facts import table_facts
+        if name != DEMO_MODEL:
+            return table_facts(name, self.settings())
+        from ..models.demo import demo_facts
 
-        return table_facts(name, self.settings())
+        return demo_facts(find_prices(name, self.settings().prices))
 
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""
@@ -367,6 +367,10 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a cancelled turn stops waiting at once."""
+        await asyncio.sleep(seconds)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait between turns."""
         await asyncio.sleep(seconds)
 
 

@@ -47,8 +47,9 @@ def make_model(
         raise ConfigError(f"{name[:40]!r} is no name of a model.", name="model")
     if name == DEMO_MODEL:
         from .demo import DemoModel
+        from .facts import find_prices
 
-        return DemoModel()
+        return DemoModel(find_prices(name, settings.prices))
     if name.startswith(LATER_PREFIXES):
         raise ConfigError(
             f"Model {name!r} is not available yet in this version: use a claude-… model or demo.",

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import json
 import re
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from ..core.blocks import (
     tool_results,
     tool_uses,
 )
+from ..core.budget import DONE, is_nudge
 from ..core.compaction import is_instruction
 from ..core.ports import BlockDone, Delta, ModelFacts, ReplyDone, Request, TextPart, ToolPart
 from ..core.usage import Prices, Usage
@@ -74,10 +76,10 @@ class Done:
 
 
 class DemoModel:
-    """Implements `core.ports.Model` without a network."""
+    """Implements `core.ports.Model` without a network. `prices` None: it is free."""
 
-    def __init__(self) -> None:
-        self._ids = itertools.count(1)
+    def __init__(self, prices: Prices | None = None) -> None:
+        self._prices = prices
         self._cached = ""
 
     @property
@@ -104,7 +106,7 @@ class DemoModel:
 
     async def load_facts(self) -> ModelFacts:
         """Return the demo's own facts; its window is small on purpose."""
-        return demo_facts()
+        return demo_facts(self._prices)
 
     async def count_tokens(self, request: Request) -> int | None:
         """Return the request's tokens as its usage will tell them."""
@@ -118,7 +120,7 @@ class DemoModel:
             return (Text(summarise(request.messages[:-1])),)
         prompt, done = read_turn(request.messages)
         return tuple(
-            ToolUse(f"demo_{next(self._ids)}", step.name, step.input)
+            ToolUse(f"demo_{secrets.token_hex(4)}", step.name, step.input)
             if isinstance(step, Step)
             else Text(step)
             for step in script(prompt, done)
@@ -138,10 +140,10 @@ class DemoModel:
         return Usage(1, read, rest - 1, output)
 
 
-def demo_facts() -> ModelFacts:
-    """Return what is known of the demo model."""
+def demo_facts(prices: Prices | None = None) -> ModelFacts:
+    """Return what is known of the demo model; with `prices` it counts money as a paid one does."""
     return ModelFacts(
-        NAME, WINDOW_TOKENS, "table", 2_000, prices=FREE, factor_prior=1.0, label=LABEL
+        NAME, WINDOW_TOKENS, "table", 2_000, prices=prices or FREE, factor_prior=1.0, label=LABEL
     )
 
 
@@ -213,7 +215,8 @@ def summarise(messages: Sequence[Message]) -> str:
     prompts: list[str] = []
     findings: list[str] = []
     for message in messages:
-        if message.role == "user" and (words := _words(message)):
+        words = _words(message) if message.role == "user" else ""
+        if words and not is_nudge(words):
             prompts.append(words.splitlines()[0][:100])
         findings += [
             line for result in tool_results(message) if (line := _first_line(_plain(result)))
@@ -247,9 +250,13 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
     if denied is not None:
         reason = denied.text.partition("by the user:")[2].strip()
         return [f"I did not run it: {reason}" if reason else "I did not run it."]
+    if is_nudge(prompt):
+        return [DONE]
     words = prompt.lower()
     if code := re.search(r"`([^`]+)`", prompt):
         return _run(code.group(1), done)
+    if stored := re.search(r"\b(?:turn|prompt)-\d+\b|\bdemo_[0-9a-f]+\b", prompt):
+        return _read(stored.group(), prompt, done)
     if re.search(r"\b(large|big|long|log|output)\b", words):
         return _large(done)
     if re.search(r"\b(plot|figure|chart|draw)\b", words):
@@ -264,6 +271,17 @@ def _run(code: str, done: Sequence[Done]) -> Steps:
         return [f"I run `{code}`.", Step("run_code", {"code": code})]
     verb = "It failed" if done[-1].failed else "It returned"
     return [f"{verb}:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
+
+
+def _read(name: str, prompt: str, done: Sequence[Done]) -> Steps:
+    """Read a stored text; lines 1 to 10 unless the prompt says which."""
+    if not done:
+        lines = re.search(r"\blines? (\d+)(?: to (\d+))?", prompt)
+        start = int(lines[1]) if lines else 1
+        end = int(lines[2] or start) if lines else 10
+        where = {"tool_use_id": name, "start_line": start, "end_line": end}
+        return [f"I read `{name}` in the store.", Step("read_result", where)]
+    return [f"It says:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
 
 
 def _large(done: Sequence[Done]) -> Steps:

@@ -35,8 +35,10 @@ from ..core.blocks import (
     block_to_wire,
 )
 from ..core.transcript import (
+    CacheMiss,
     CompactionEntry,
     CompactionFailedEntry,
+    CountEntry,
     Entry,
     ExcludeEntry,
     FateEntry,
@@ -70,6 +72,7 @@ TYPES: Mapping[str, type] = {
     "compaction_failed": CompactionFailedEntry,
     "spent": SpentEntry,
     "overflow": OverflowEntry,
+    "count": CountEntry,
     "summary_edit": SummaryEditEntry,
     "summary_undo": SummaryUndoEntry,
     "rewind": RewindEntry,
@@ -266,7 +269,7 @@ def _converters(hint: Any) -> tuple[Encode, Decode]:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Message:
         return message_to_json, _message
-    if hint in (Usage, Reinjected):
+    if hint in (Usage, Reinjected, CacheMiss):
         return _record(hint)
     if hint == Json:
         return dict, _object

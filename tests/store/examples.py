@@ -11,8 +11,10 @@ from jupyter_ctx.core.blocks import (
     user,
 )
 from jupyter_ctx.core.transcript import (
+    CacheMiss,
     CompactionEntry,
     CompactionFailedEntry,
+    CountEntry,
     Entry,
     ExcludeEntry,
     FateEntry,
@@ -99,6 +101,15 @@ EXAMPLES: tuple[Entry, ...] = (
     CompactionFailedEntry(8.0, 1, "reactive", "no text came", Usage(output=0)),
     SpentEntry(8.0, 1, Usage(1, 2, 3, 4), "the output limit was raised"),
     OverflowEntry(8.0, 210_000, 200_000),
+    CountEntry(8.0, 170_000),
+    MessageEntry(
+        8.0,
+        1,
+        2,
+        "reply",
+        assistant(Text("Hello")),
+        cache_miss=CacheMiss("messages_changed", 1_000),
+    ),
     SummaryEditEntry(9.0, 1, SUMMARY, "The summary."),
     SummaryUndoEntry(9.0, 1, drop_thinking=True),
     RewindEntry(9.0, 1),
