@@ -3,7 +3,7 @@
 import pytest
 
 from jupyter_ctx.core.blocks import text_of
-from jupyter_ctx.core.budget import Budget, is_bare_done
+from jupyter_ctx.core.budget import Budget, is_bare_done, is_nudge
 from jupyter_ctx.core.events import TurnFinished
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.testing import ScriptedModel, make_session
@@ -134,3 +134,10 @@ def test_an_empty_reply_without_a_figure_counts_nothing():
     session = make_session(ScriptedModel(scripted(usage=Usage())))
     session.budget_tokens = 4_000
     assert session.ask("work").outcome == "done"
+
+
+def test_a_nudge_is_told_from_what_a_user_types():
+    """Its own line is one whatever its figures are; a user who writes of a budget is none."""
+    assert is_nudge(Budget(2_000, 65).words)
+    assert is_nudge(Budget(3_000_000).words)
+    assert not is_nudge("What is a [Turn budget]?")

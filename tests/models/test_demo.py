@@ -1,13 +1,16 @@
 """The demo model looks, runs, offloads and is compacted: all that can be seen without a key."""
 
+import asyncio
+
 import pytest
 
 from jupyter_ctx.config import Settings
-from jupyter_ctx.core.blocks import ToolUse
+from jupyter_ctx.core.blocks import ToolUse, text_of
 from jupyter_ctx.core.events import CompactionFinished, ResultOffloaded, ToolStarted
 from jupyter_ctx.core.ports import Cell
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.models.demo import DemoModel, Done, demo_facts, script
+from jupyter_ctx.models import make_model
+from jupyter_ctx.models.demo import DemoModel, Done, demo_facts, script, summarise
 from jupyter_ctx.session import Place, Ports, Session
 from jupyter_ctx.testing import (
     AllowAll,
@@ -179,3 +182,46 @@ def test_a_list_that_went_to_the_store_is_not_called_empty():
 
     assert "went to the store" in answer
     assert "no variables" not in answer
+
+
+def test_a_stored_text_is_read_by_its_name(kernel):
+    """Asked for `turn-1` it reads the lines that the prompt says, after any compaction."""
+    session = demo_session(kernel)
+    run(session, "What is here?")
+    run(session, "Print a large log.")
+    session.compact()
+    events = run(session, "Read turn-1, lines 1 to 2.")
+
+    (read,) = [event for event in events if isinstance(event, ToolStarted)]
+    assert read.name == "read_result"
+    assert read.input == {"tool_use_id": "turn-1", "start_line": 1, "end_line": 2}
+
+
+def test_a_budget_is_answered_with_done(kernel):
+    """With nothing left to do it says DONE, and no summary takes the nudge for a request."""
+    session = demo_session(kernel)
+    session.budget_tokens = 2_000
+    events = run(session, "Run `print(1)`")
+
+    assert events[-1].steps == 3
+    assert "[Turn budget]" in text_of(session.transcript.view[-2].content)
+    assert "[Turn budget]" not in summarise(session.transcript.view)
+
+
+def test_another_adapter_gives_other_ids(kernel):
+    """After a restart or a change of settings no call repeats the id of an earlier one."""
+    session = demo_session(kernel)
+    run(session, "Run `print(1)`")
+    session.switch_model("demo")
+    run(session, "Run `print(2)`")
+
+    assert len(session.results) == 2
+
+
+def test_with_prices_it_counts_money(kernel):
+    """It is free, until the setting `prices` names it: then facts and cost are of those prices."""
+    settings = Settings(prices={"demo": {"input": 2.0, "output": 10.0}})
+
+    assert demo_facts().prices.input == 0.0
+    priced = make_model("demo", settings, {}, Redactor({}))
+    assert asyncio.run(priced.load_facts()).prices.output == 10.0
