@@ -160,12 +160,20 @@ class _Plan:
 
 
 def is_worth_it(engine: Engine) -> bool:
-    """Say whether a compaction would drop anything, so that one that is due can be run."""
+    """Say whether a compaction that is due would free enough to be run.
+
+    After an earlier one it must drop `least_gain` of what is used beside that one's message, which
+    comes back as long as it was (an estimate, so × 1.15): else compactions of no gain would
+    alternate with others.
+    """
     try:
-        _plan(engine, "proactive")
+        plan = _plan(engine, "proactive")
     except NothingToDropError:
         return False
-    return True
+    if engine.transcript.active_compaction is None:
+        return True
+    dropped = sum(map(engine.meter.estimate_message, engine.transcript.view[1 : plan.cut]))
+    return dropped >= SAFETY * engine.limits.least_gain * plan.used_tokens
 
 
 def _plan(engine: Engine, trigger: Trigger) -> _Plan:

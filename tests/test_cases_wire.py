@@ -1,0 +1,221 @@
+"""Cases of the wire (part B): what a strict server sees through the real SDK."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from jupyter_ctx.core.context import PART_NAMES
+from jupyter_ctx.core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    NoteAdded,
+    TurnFinished,
+)
+from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.ipython.words import compaction_failed_line
+from jupyter_ctx.testing import FakeKernel, FakeTools
+from tests.fake_anthropic import (
+    FakeAnthropic,
+    call,
+    max_tokens,
+    reply,
+)
+from tests.fake_anthropic.checks import (
+    assert_healthy,
+    assert_never_over_window,
+)
+from tests.talk import MODEL, run, talk
+from tests.wire import (
+    answering,
+    blocks,
+    filler,
+    is_summary,
+    of,
+    printing,
+    results,
+    steps,
+    summaries,
+    window,
+    without_marks,
+)
+
+UNBOUND = "claude-sonnet-5"
+"""A model whose thinking is not bound to what stands before it."""
+
+
+@pytest.mark.parametrize("binds", [True, False])
+def test_w03_the_summary_is_asked_for_as_everything_else_was(binds):
+    """W03: same model, system, tools and settings; nothing that would miss the cache is added."""
+    script, model = answering([*steps(40, 80), "Done."]), MODEL if binds else UNBOUND
+    with FakeAnthropic(script, models=window(12_000, model, binds_thinking=binds)) as server:
+        with talk(server, model=model) as session:
+            run(session, "Count.")
+        assert len(summaries(server.messages)) >= 2
+        for before, record in zip(server.messages, server.messages[1:], strict=False):
+            if not is_summary(record):
+                continue
+            kept = set(before.json) - {"messages", "max_tokens"}
+            assert set(record.json) - {"messages", "max_tokens"} == kept
+            assert all(record.json[key] == before.json[key] for key in kept)
+            assert not {"stop_sequences", "tool_choice", "context_management"} & set(record.json)
+            assert record.plan.read_tokens >= 0.9 * record.plan.input_tokens
+            sent = without_marks(before.messages)
+            assert without_marks(record.messages)[: len(sent)] == sent
+            assert len(record.messages) == len(sent) + 1
+        assert_healthy(server)
+
+
+@pytest.mark.parametrize("binds", [True, False])
+@pytest.mark.parametrize("tail_tokens", [0, 2_000])
+def test_w05_what_stays_has_its_bytes(binds, tail_tokens):
+    """W05: behind the summary stand the log's last messages as they were, no pair split.
+
+    Without their thinking on models that bind it; the first of them is the assistant's.
+    """
+    script, model = answering([*steps(40, 60), "Done."]), MODEL if binds else UNBOUND
+    models = window(12_000, model, binds_thinking=binds)
+    with FakeAnthropic(script, models=models) as server:
+        with talk(server, model=model, tail_tokens=tail_tokens) as session:
+            run(session, "Count.")
+        kept_calls = 0
+        for before, summary, after in zip(
+            server.messages, server.messages[1:], server.messages[2:], strict=False
+        ):
+            if not is_summary(summary):
+                continue
+            answered = {"role": "assistant", "content": before.reply}
+            log = without_marks([*before.messages, answered], thinking=not binds)
+            *kept, newest = without_marks(after.messages[1:])
+            assert kept == log[len(log) - len(kept) :]
+            assert "tool_result" in str(newest)
+            assert after.messages[1]["role"] == "assistant"
+            called = [block["id"] for block in blocks(after, "tool_use")]
+            assert called == list(results(after))
+            kept_calls = max(kept_calls, len(called))
+        assert kept_calls > 1 if tail_tokens else kept_calls == 1
+        assert_healthy(server)
+
+
+def test_w08_no_summary_is_asked_for_while_tools_run():
+    """W08: the first of three results crosses the threshold; all three come before the request.
+
+    It then leaves between two tool rounds of the same turn, which goes on by itself.
+    """
+    seen = []
+
+    def look(text):
+        seen.append(len(server.messages))
+        return text
+
+    tools = FakeTools(look=look)
+    three = reply(
+        thinking="all three",
+        tools=[call("look", text=f"part {n} " + "word " * 700 * (n == 0)) for n in range(3)],
+    )
+    script = answering([filler(4_500), three, "All three seen."])
+    with FakeAnthropic(script, models=window(8_000)) as server:
+        with talk(server, tools=tools, compaction="crush") as session:
+            run(session, "Fill the window.")
+            events = run(session, "Look at all three.")
+        kinds = [is_summary(record) for record in server.messages]
+
+        assert kinds == [False, False, True, False]
+        assert seen == [2, 2, 2]
+        assert not results(server.messages[2])
+        assert len(results(server.messages[3])) == 3
+        assert [event.turn for event in of(events, CompactionStarted)] == [2]
+        assert [event.outcome for event in of(events, TurnFinished)] == ["done"]
+        assert_never_over_window(server.messages)
+        assert_healthy(server)
+
+
+def test_w10_the_breaker_stays_open_until_the_user_asks():
+    """W10: three failures, one message with the numbers, no fourth try in this turn or the next.
+
+    The user's own `/compact` is tried, and closes it.
+    """
+    bad = iter([max_tokens("half a summ")] * 3)
+    script = answering([*steps(20, 60), "Done.", "Hi.", "Yes."], lambda: None)
+
+    def answer(body):
+        given = script(body)
+        return next(bad, "## Task\nCount.") if callable(given) else given
+
+    with FakeAnthropic(answer, models=window(16_000)) as server:
+        with talk(server, compaction="crush", reserve_tokens=8_000) as session:
+            events = run(session, "Count.")
+            assert len(summaries(server.messages)) == 3
+            assert [e.paused for e in of(events, CompactionFailed)] == [False, False, True]
+            events += run(session, "Still there?")
+            assert len(summaries(server.messages)) == 3
+            assert session.state == "paused"
+            *_, told = map(compaction_failed_line, of(events, CompactionFailed))
+            assert told.startswith("Compaction is paused after 3 failures: ")
+
+            session.compact()
+            assert session.state == "idle"
+            assert run(session, "And now?")[-1].outcome == "done"
+        assert len(summaries(server.messages)) == 4
+        assert_healthy(server)
+
+
+def gains(events):
+    return [1 - e.tokens_after / e.tokens_before for e in of(events, CompactionFinished)]
+
+
+PART = "(" + "|".join(PART_NAMES.values()) + r") [\d,]+"
+
+
+@pytest.mark.parametrize("case", ["reinjected", "prefix", "no output limit", "one result"])
+def test_w11_no_loop_where_nothing_can_be_gained(case):
+    """W11: at most one compaction of under 10 % gain, then the biggest parts by tokens; no loop.
+
+    (a) what is put back is over the trigger, (b) system and tools nearly fill the window, (c) a
+    window of 16k and no known output limit, (d) one result of 300,000 tokens.
+    """
+    prompts, model, more = ["Count."], MODEL, {}
+    tools, script = FakeTools(), [*steps(40, 60), "Done."]
+    if case == "reinjected":
+        tools = FakeTools(full_kernel())
+        more = {"reserve_tokens": 8_000, "cells_tokens": 3_000, "inventory_tokens": 3_000}
+    elif case == "prefix":
+        tools = wide_tools()
+        prompts = ["Count.", "And?"]
+    elif case == "no output limit":
+        model, more = "a-local-model", {"window_tokens": 16_000}
+    else:
+        script = [printing("print('0123456789' * 120_000)"), *steps(6, 60), "Done."]
+    models, has_models = window(16_000, model, binds_thinking=False), model == MODEL
+    with FakeAnthropic(answering(script), models=models, has_models=has_models) as server:
+        with talk(server, tools=tools, model=model, **more) as session:
+            assert (session.facts.max_output_tokens is None) == (not has_models)
+            events = [event for prompt in prompts for event in run(session, prompt)]
+        small = [gain for gain in gains(events) if gain < 0.1]
+        notes = [f"{note.title} {note.detail}" for note in of(events, NoteAdded)]
+        told = [note for note in notes if "freed only" in note]
+        failed = [end.error for end in of(events, TurnFinished) if end.outcome == "failed"]
+
+        assert len(told) == len(small) <= 1
+        assert all(re.search(f"{PART}, {PART}, {PART}", words) for words in [*told, *failed])
+        assert bool(failed) == (case == "prefix")
+        assert bool(told) == (case == "reinjected")
+        assert len(server.messages) < 100
+        assert_never_over_window(server.messages)
+        assert not [record for record in server.refused if record.path != "/v1/models/" + model]
+
+
+def full_kernel():
+    """Return a kernel whose cells and names fill any budget they are given."""
+    cells = [Cell(f"c{n}", f"x_{n} = [{'1234, ' * 220}]", n, n) for n in range(1, 6)]
+    return FakeKernel({f"a_long_name_of_a_variable_{n}": n for n in range(300)}, cells)
+
+
+def wide_tools():
+    """Return tools whose schemas nearly fill a window of 16,000 tokens."""
+    tools = FakeTools(**{f"tool_{n}": lambda: "" for n in range(6)})
+    tools.specs = tuple(
+        replace(spec, description="What it does, at length. " * 350) for spec in tools.specs
+    )
+    return tools
