@@ -46,17 +46,20 @@ def test_what_was_taken_back_stays_in_the_history() -> None:
 
 def test_a_session_tells_its_history() -> None:
     """The points of a session are its own steps, in order, and a compaction stands between them."""
-    model = ScriptedModel(reply("many words " * 900), reply("A summary."), reply("Two."))
+    words = reply("many words " * 900)
+    model = ScriptedModel(words, words, reply("A summary."), reply("Three."))
     session = make_session(model, tail_tokens=0)
     session.ask("one")
-    session.compact()
     session.ask("two")
+    session.compact()
+    session.ask("three")
 
     points = session.usage_history()
 
     assert [(point.turn, point.step, point.compaction) for point in points] == [
         (1, 1, None),
-        (1, 1, 1),
         (2, 1, None),
+        (2, 1, 1),
+        (3, 1, None),
     ]
     assert points[-1].used_tokens == session.context()["used_tokens"]
