@@ -1,0 +1,1 @@
+"""Recorded conversations played through the engine, billed by a cache model, beside other rules."""
