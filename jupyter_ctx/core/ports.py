@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from .blocks import Block, Image, Json, Message, ToolUse
-from .transcript import CacheMiss, Entry
+from .transcript import CacheMiss, Edit, Entry
 from .usage import Prices, Usage
 
 T = TypeVar("T")
 CacheTtl: TypeAlias = Literal["5m", "1h"]
+CellType: TypeAlias = Literal["code", "markdown", "raw"]
 ThinkingMode: TypeAlias = Literal["adaptive", "off"]
 HookName: TypeAlias = Literal[
     "SessionStart",
@@ -212,6 +213,7 @@ class ToolOutput:
     `text` is the form for the model, valid UTF-8, carriage returns and ANSI resolved; may be empty.
     `images` are scaled already. `outputs` are nbformat outputs, for the store. `mime_types` names
     every type the outputs had. `interrupted`: Stop arrived while it ran; the turn ends after it.
+    `edits` are the changes it made to cells and files, in order: they are kept, for undo.
     """
 
     text: str | SpooledText
@@ -220,6 +222,7 @@ class ToolOutput:
     mime_types: tuple[str, ...] = ()
     is_error: bool = False
     interrupted: bool = False
+    edits: tuple[Edit, ...] = ()
 
 
 class ToolRunner(Protocol):
@@ -327,6 +330,138 @@ class Kernel(Protocol):
 
     async def load_cells(self) -> Sequence[Cell]:
         """Return the executed cells, oldest execution first; one per cell id (its newest)."""
+        ...
+
+
+# The notebook document --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """A cell of the notebook as it stands now, run or not.
+
+    `id` is the front end's. `count` is N of In[N] as it is shown, None: not run. `outputs` are
+    nbformat outputs as far as they are known. `failed`: its last run raised.
+    """
+
+    id: str
+    type: CellType
+    source: str
+    count: int | None = None
+    outputs: tuple[Json, ...] = ()
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookState:
+    """The notebook as far as it can be seen: its cells in their order.
+
+    `source` says who tells of it: the front end (what the user sees, unsaved edits included), the
+    file on disk, or the kernel (only what was executed, in the order of execution). `path` is the
+    file's absolute path, None if it has none. `can_edit`: the cell tools reach it.
+    """
+
+    cells: tuple[NotebookCell, ...]
+    source: Literal["front end", "disk", "kernel"]
+    path: str | None = None
+    can_edit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InsertCell:
+    """Insert a cell directly below `after`; None: at the end."""
+
+    source: str
+    type: CellType
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditCell:
+    """Give a cell another source, if its source still is `expected`."""
+
+    cell_id: str
+    source: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCell:
+    """Delete a cell, if its source still is `expected`."""
+
+    cell_id: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCell:
+    """Move a cell directly below `after`; None: to the top."""
+
+    cell_id: str
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOutputs:
+    """Give a cell the outputs of a run that happened in the kernel; `count` None: no number."""
+
+    cell_id: str
+    outputs: tuple[Json, ...]
+    count: int | None = None
+
+
+CellChange: TypeAlias = InsertCell | EditCell | DeleteCell | MoveCell | SetOutputs
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A change that was made and read back.
+
+    `cell` is as it stands now (of a deleted one, as it stood); `index` its place from 0. `above`
+    and `below` are the ids of its neighbours, None at an end; `before` what stood there, None if
+    nothing did.
+    """
+
+    cell: NotebookCell
+    index: int
+    above: str | None = None
+    below: str | None = None
+    before: NotebookCell | None = None
+
+
+class Notebook(Protocol):
+    """The notebook document, behind whatever front end there is."""
+
+    async def load(self) -> NotebookState:
+        """Return it as it stands now; never fails: what cannot be seen is not in it."""
+        ...
+
+    async def apply(self, change: CellChange) -> Applied:
+        """Make one change and read it back.
+
+        Raises ToolError: no such cell (near ones are named), a source that changed (the present one
+        is given), or not applied (with what the user can do by hand). Never "done" unread.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What changed around the conversation since the model last heard of it.
+
+    `text` is for the model, "" if nothing changed; `seen` what it knows then: JSON that is stored
+    with the prompt and comes back at the next one.
+    """
+
+    text: str
+    seen: Json
+
+
+class Updates(Protocol):
+    """Watches notebook, namespace and folder between turns."""
+
+    async def load(self, seen: Json | None) -> Update:
+        """Return what changed since `seen`; None: nothing is known yet, so an outline."""
         ...
 
 

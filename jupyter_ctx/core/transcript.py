@@ -72,6 +72,7 @@ class MessageEntry:
     `raw_tokens` on a reply is the uncalibrated estimate of what its usage measured for the first
     time; with `usage` it teaches the estimate its factor. `cell_id` is the cell of the prompt.
     `message_id` is the provider's id of a reply; `cache_miss` what it said of the cache for it.
+    `seen` on a prompt is what the model knows of notebook and namespace from here on.
     """
 
     at: float
@@ -86,6 +87,7 @@ class MessageEntry:
     message_id: str | None = None
     cell_id: str | None = None
     cache_miss: CacheMiss | None = None
+    seen: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,39 @@ class OverflowEntry:
     at: float
     actual_tokens: int | None = None
     limit_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change to a cell or a file: what stood at `target` before, and what stands there now.
+
+    `target` is a cell's id or a file's absolute path. `before` and `after` say all that is needed
+    to put it back, None where nothing stood; of a cell `type`, `source`, `above` (the id of the
+    cell above it, None at the top) and `outputs`; of a file `text`.
+    """
+
+    kind: Literal["cell", "file"]
+    target: str
+    before: Json | None
+    after: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class EditEntry:
+    """An edit that the agent made in turn `turn`; `n` counts from 1 within the session."""
+
+    at: float
+    n: int
+    turn: int
+    edit: Edit
+
+
+@dataclass(frozen=True, slots=True)
+class EditUndoneEntry:
+    """Edit `n` was put back as it was before."""
+
+    at: float
+    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +310,8 @@ Entry: TypeAlias = (
     | SpentEntry
     | OverflowEntry
     | CountEntry
+    | EditEntry
+    | EditUndoneEntry
     | SummaryEditEntry
     | SummaryUndoEntry
     | RewindEntry

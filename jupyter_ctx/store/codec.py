@@ -39,6 +39,9 @@ from ..core.transcript import (
     CompactionEntry,
     CompactionFailedEntry,
     CountEntry,
+    Edit,
+    EditEntry,
+    EditUndoneEntry,
     Entry,
     ExcludeEntry,
     FateEntry,
@@ -73,6 +76,8 @@ TYPES: Mapping[str, type] = {
     "spent": SpentEntry,
     "overflow": OverflowEntry,
     "count": CountEntry,
+    "edit": EditEntry,
+    "edit_undone": EditUndoneEntry,
     "summary_edit": SummaryEditEntry,
     "summary_undo": SummaryUndoEntry,
     "rewind": RewindEntry,
@@ -269,7 +274,7 @@ def _converters(hint: Any) -> tuple[Encode, Decode]:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Message:
         return message_to_json, _message
-    if hint in (Usage, Reinjected, CacheMiss):
+    if hint in (Usage, Reinjected, CacheMiss, Edit):
         return _record(hint)
     if hint == Json:
         return dict, _object

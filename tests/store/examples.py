@@ -15,6 +15,9 @@ from jupyter_ctx.core.transcript import (
     CompactionEntry,
     CompactionFailedEntry,
     CountEntry,
+    Edit,
+    EditEntry,
+    EditUndoneEntry,
     Entry,
     ExcludeEntry,
     FateEntry,
@@ -102,6 +105,11 @@ EXAMPLES: tuple[Entry, ...] = (
     SpentEntry(8.0, 1, Usage(1, 2, 3, 4), "the output limit was raised"),
     OverflowEntry(8.0, 210_000, 200_000),
     CountEntry(8.0, 170_000),
+    EditEntry(
+        8.0, 1, 1, Edit("cell", "c1", {"type": "code", "source": "x = 1"}, {"source": "x = 2"})
+    ),
+    EditEntry(8.0, 2, 1, Edit("file", "/home/user/new.py", None, {"text": "x = 1"})),
+    EditUndoneEntry(8.0, 2),
     MessageEntry(
         8.0,
         1,
@@ -109,6 +117,7 @@ EXAMPLES: tuple[Entry, ...] = (
         "reply",
         assistant(Text("Hello")),
         cache_miss=CacheMiss("messages_changed", 1_000),
+        seen={"cells": [["c1", "3f2a"]]},
     ),
     SummaryEditEntry(9.0, 1, SUMMARY, "The summary."),
     SummaryUndoEntry(9.0, 1, drop_thinking=True),

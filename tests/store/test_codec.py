@@ -1,6 +1,7 @@
 """Laws of the stored form of entries."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -71,7 +72,12 @@ messages = st.builds(
     st.lists(blocks, min_size=1, max_size=4).map(tuple),
 )
 usages = st.builds(Usage, *[st.none() | numbers] * 5)
-for kind, strategy in {Message: messages, Usage: usages, float: st.floats(allow_nan=False)}.items():
+for kind, strategy in {
+    Message: messages,
+    Usage: usages,
+    Mapping: objects,
+    float: st.floats(allow_nan=False),
+}.items():
     st.register_type_strategy(kind, strategy)
 
 
