@@ -60,19 +60,31 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     started = engine.ports.clock.monotonic()
     yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
     try:
-        plan = _plan(engine, attempt.trigger)
+        plan = find_plan(engine, attempt.trigger)
         reply = engine.new_reply(attempt.turn, 0, 0)
         async with aclosing(_ask(engine, attempt, plan, reply)) as events:
             async for event in events:
                 yield event
-        done = reply.done
-        assert done is not None  # call() returns only after ReplyDone
-        attempt.usage = done.usage
-        summary = pure.read_summary(Message("assistant", tuple(reply.blocks)), done.stop_reason)
-        entry = await _build_entry(engine, attempt, plan, summary, started)
+        async with aclosing(conclude(engine, attempt, plan, reply, started)) as events:
+            async for event in events:
+                yield event
     except (CompactionError, ModelError) as error:
-        yield _failed(engine, attempt, error)
-        return
+        yield fail(engine, attempt, error)
+
+
+async def conclude(
+    engine: Engine, attempt: Attempt, plan: Plan, reply: Reply, started: float
+) -> AsyncGenerator[CtxEvent, None]:
+    """Put the summary that `reply` brought in force: the second half of every compaction.
+
+    `started` is when it was asked for, by the clock's monotonic time. Raises CompactionError if it
+    is no summary or would free nothing; the transcript is then unchanged.
+    """
+    done = reply.done
+    assert done is not None  # call() returns only after ReplyDone
+    attempt.usage = done.usage
+    summary = pure.read_summary(Message("assistant", tuple(reply.blocks)), done.stop_reason)
+    entry = await _build_entry(engine, attempt, plan, summary, started)
     engine.record(entry)
     attempt.succeeded = True
     yield CompactionFinished(
@@ -88,10 +100,10 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
 
 
 async def _ask(
-    engine: Engine, attempt: Attempt, plan: _Plan, reply: Reply
+    engine: Engine, attempt: Attempt, plan: Plan, reply: Reply
 ) -> AsyncGenerator[CtxEvent, None]:
     """Ask for the summary; a request that is itself too long is cut and sent again."""
-    request = _request(engine, plan, attempt.focus)
+    request = build_request(engine, plan, attempt.focus)
     for retry in range(engine.limits.compaction_retries + 1):
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
@@ -136,7 +148,7 @@ async def _size(engine: Engine, request: Request, doubted_over: int) -> int:
     return estimate if counted is None else counted
 
 
-def _failed(
+def fail(
     engine: Engine, attempt: Attempt, error: CompactionError | ModelError
 ) -> CompactionFailed:
     """Record a failure and return its event; where nothing was asked for, nothing failed."""
@@ -150,7 +162,7 @@ def _failed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """Where the cuts fall: `sent` messages were sent; those from `cut` on stay."""
 
     sent: int
@@ -167,7 +179,7 @@ def is_worth_it(engine: Engine) -> bool:
     alternate with others.
     """
     try:
-        plan = _plan(engine, "proactive")
+        plan = find_plan(engine, "proactive")
     except NothingToDropError:
         return False
     if engine.transcript.active_compaction is None:
@@ -176,7 +188,7 @@ def is_worth_it(engine: Engine) -> bool:
     return dropped >= SAFETY * engine.limits.least_gain * plan.used_tokens
 
 
-def _plan(engine: Engine, trigger: Trigger) -> _Plan:
+def find_plan(engine: Engine, trigger: Trigger) -> Plan:
     """Find the cuts. Raises NothingToDropError if what lies before them is not worth a summary."""
     view, limits, estimate = engine.transcript.view, engine.limits, engine.meter.estimate_message
     sent = pure.find_last_sent(view)
@@ -202,7 +214,7 @@ def _plan(engine: Engine, trigger: Trigger) -> _Plan:
             f"There is nothing to compact: only {dropped:,} tokens lie before the newest steps, "
             "which stay as they are."
         )
-    return _Plan(sent, cut, summary_tokens, engine.used.total)
+    return Plan(sent, cut, summary_tokens, engine.used.total)
 
 
 def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
@@ -218,7 +230,7 @@ def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
     return math.ceil(SAFETY * engine.meter.estimate_request(unsent)) + room > engine.window
 
 
-def _request(engine: Engine, plan: _Plan, focus: str) -> Request:
+def build_request(engine: Engine, plan: Plan, focus: str = "") -> Request:
     """Return the prompt as last sent plus the instruction, its breakpoints where they were."""
     sent = tuple(engine.transcript.view[: plan.sent])
     instruction = pure.build_instruction(engine.texts.summary, plan.summary_tokens, focus)
@@ -256,7 +268,7 @@ def _shrunk(engine: Engine, request: Request, attempt: int, summary_tokens: int)
 
 
 async def _build_entry(
-    engine: Engine, attempt: Attempt, plan: _Plan, summary: str, started: float
+    engine: Engine, attempt: Attempt, plan: Plan, summary: str, started: float
 ) -> CompactionEntry:
     """Return the entry that will be recorded. Raises CompactionError if it would free nothing."""
     transcript = engine.transcript
