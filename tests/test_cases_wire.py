@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from jupyter_ctx.core.context import PART_NAMES
+from jupyter_ctx.core.blocks import PART_NAMES
 from jupyter_ctx.core.events import (
     CompactionFailed,
     CompactionFinished,

@@ -167,7 +167,10 @@ class Exchange:
         record.status, record.usage, record.reply = 200, usage, written.content
         record.stop_reason = message["stop_reason"]
         if written.stop_reason == "pause_turn":
-            self.fake.paused.add(extend("", *map(canonical, written.content)))
+            last = merge_turns(body["messages"])[-1]
+            before = last.blocks if last.role == "assistant" else ()
+            texts = [canonical(placed.block) for placed in before]
+            self.fake.paused.add(extend("", *texts, *map(canonical, written.content)))
         if body.get("stream"):
             return self._break_stream(stream_events(message, reply, written, usage))
         return self._whole(message, written.events)
