@@ -14,6 +14,7 @@ import logging
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ class _Record:
     count: int
     order: int
     source_order: int
+    changed_at: float
     is_agent: bool
     parent: str | None
     log: OutputLog = field(default_factory=lambda: OutputLog(CELL_LIMITS))
@@ -79,6 +81,7 @@ class _Record:
             failed=self.error is not None,
             source_order=self.source_order,
             is_agent=self.is_agent,
+            changed_at=self.changed_at,
         )
 
 
@@ -165,13 +168,15 @@ class CellRecorder:
         source = str(info.raw_cell)
         cell_id = str(info.cell_id) if getattr(info, "cell_id", None) else f"in-{count}"
         old = self._records.get(cell_id)
+        is_known = old is not None and old.source == source
         self._order += 1
         record = _Record(
             id=cell_id,
             source=source,
             count=count,
             order=self._order,
-            source_order=old.source_order if old and old.source == source else self._order,
+            source_order=old.source_order if old and is_known else self._order,
+            changed_at=old.changed_at if old and is_known else time.time(),
             is_agent=_AGENT.match(source) is not None,
             parent=self._parent_id(),
         )

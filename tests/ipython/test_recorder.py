@@ -97,6 +97,21 @@ def test_a_cell_is_known_by_the_front_ends_id(kernel: RealKernel) -> None:
     assert found == [(f"in-{n}", n, 0), ("one", n + 1, -3), ("two", n + 2, 0)]
 
 
+def test_a_cell_is_as_old_as_its_present_source(kernel: RealKernel) -> None:
+    """A source run again keeps the time it was first known at; a new one has a later time."""
+
+    def changed_at(cell_id: str) -> float:
+        return next(float(c["changed_at"]) for c in cells(kernel) if c["id"] == cell_id)
+
+    kernel.execute("a = 1", cell_id="aged")
+    first = changed_at("aged")
+    kernel.execute("a = 1", cell_id="aged")
+    again = changed_at("aged")
+    kernel.execute("a = 2", cell_id="aged")
+
+    assert 0 < first == again < changed_at("aged")
+
+
 @pytest.mark.parametrize(
     ("source", "is_agent"),
     [
