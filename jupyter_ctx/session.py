@@ -52,6 +52,7 @@ from .core.ports import (
 from .core.preview import clean_text
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
+from .core.rewind import Rewind, plan_rewind
 from .core.summaries import Undo, plan_edit, plan_undo
 from .core.transcript import (
     CompactionEntry,
@@ -60,6 +61,7 @@ from .core.transcript import (
     ModelEntry,
     PinEntry,
     PrefixEntry,
+    RewindEntry,
     SessionEntry,
     Transcript,
     UnpinEntry,
@@ -349,7 +351,7 @@ class Session:
 
     def find_answer(self, cell_id: str, text: str) -> str | None:
         """Return the answer once given to the same text in the same cell, None if there is none."""
-        turn, answer = 0, None
+        turn, answers = 0, dict[int, str]()
         asked = clean_text(self._ports.redactor.text(text))  # as the transcript has it
         for entry in self.transcript.entries:
             match entry:
@@ -357,10 +359,13 @@ class Session:
                     turn = entry.turn if words_of(entry.message) == asked else 0
                 case MessageEntry(kind="reply", stop_reason="end_turn") if entry.turn == turn:
                     said = text_of(entry.message.content)
-                    answer = answer if not said or (answer and is_bare_done(said)) else said
+                    if said and not (turn in answers and is_bare_done(said)):
+                        answers[turn] = said
+                case RewindEntry(turn=gone):
+                    answers = {turn: said for turn, said in answers.items() if turn < gone}
                 case _:
                     pass
-        return answer
+        return answers[max(answers)] if answers else None
 
     # What it does, on the loop ------------------------------------------------------------------
 
@@ -605,6 +610,31 @@ class Session:
     def is_compaction_due(self) -> bool:
         """A compaction comes before the next call."""
         return self._engine.should_compact()
+
+    # Rewind -------------------------------------------------------------------------------------
+
+    def plan_rewind(self, turn: int) -> Rewind:
+        """Return what `rewind` would take out and what it takes; changes nothing.
+
+        Raises PromptError if `turn` is not in the conversation; that what comes back does not fit
+        stands in `refusal`.
+        """
+        return plan_rewind(self._engine, turn)
+
+    def rewind(self, turn: int) -> Rewind:
+        """Go back to before user turn `turn`: the conversation is again what it was then.
+
+        Compactions since are undone. Pins, the budget and the user's kernel stay as they are. Turns
+        go on being counted from where they were. Raises PromptError if `turn` is not in the
+        conversation, CompactionError if what comes back would not fit the window, BusyError while
+        a turn runs.
+        """
+        with self._busy():
+            rewind = plan_rewind(self._engine, turn)
+            if rewind.refusal:
+                raise CompactionError(rewind.refusal)
+            self._engine.record(rewind.entry)
+            return rewind
 
     # Pins ---------------------------------------------------------------------------------------
 

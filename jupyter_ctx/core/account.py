@@ -264,6 +264,7 @@ class Account:
                 self._begin(factor)
             case SummaryUndoEntry() | RewindEntry() | RepairEntry():
                 self._take_prompts(transcript.prompts, factor)
+                self._stored = len(transcript.stored)
                 self._begin(factor)
             case PrefixEntry() | ModelEntry():
                 self._log.append(_Void())

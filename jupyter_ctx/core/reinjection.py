@@ -267,8 +267,7 @@ def _results(engine: Engine, window: int | None) -> Section | None:
             fate.tool_use_id,
             f"`{fate.tool_use_id}`: {fate.tool}, {fate.lines:,} lines, {fate.chars:,} characters",
         )
-        for fate in reversed(engine.transcript.fates.values())
-        if fate.fate == "offload"
+        for fate in reversed(engine.transcript.stored)
     ]
 
     def find_rest(ids: Sequence[str]) -> str:

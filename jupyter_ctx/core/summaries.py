@@ -59,14 +59,22 @@ def plan_undo(engine: Engine, n: int | None = None) -> Undo:
     drop = must_drop_thinking(engine, transcript.view[1:])
     entry = SummaryUndoEntry(engine.ports.clock.now(), last.n, drop)
     tokens = engine.meter.estimate_request(build_view([*transcript.entries, entry]))
-    keep = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
     return Undo(
         entry,
         len(transcript.replaced_by(last.n)),
         tokens,
-        math.ceil(SAFETY * tokens) + keep,
+        needed_tokens(engine, tokens),
         engine.window,
     )
+
+
+def needed_tokens(engine: Engine, tokens: int) -> int:
+    """Return what a prompt of `tokens` (an estimate) needs of the window.
+
+    That is × 1.15, with room for an answer, its smallest result and the next compaction.
+    """
+    keep = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
+    return math.ceil(SAFETY * tokens) + keep
 
 
 def plan_edit(engine: Engine, text: str) -> SummaryEditEntry:

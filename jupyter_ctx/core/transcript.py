@@ -433,7 +433,7 @@ class _Fold:
         self.turns = {
             turn: (opened, length)
             for turn, (opened, length) in self.turns.items()
-            if length <= lengths[opened]
+            if length < lengths[opened]
         }
 
 
@@ -488,6 +488,8 @@ class Transcript:
         self.turn = 0
         self.prompts: dict[int, Message] = {}
         self.results: dict[str, ToolResult] = {}
+        self._result_turns: dict[str, int] = {}
+        self._gone: set[int] = set()
         for entry in entries:
             self.append(entry)
 
@@ -496,6 +498,7 @@ class Transcript:
         excluded: Sequence[Message] = ()
         if isinstance(entry, ExcludeEntry) and entry.messages > 0:
             excluded = self.view[-entry.messages :]
+        before = self.prompts
         is_known_turn = isinstance(entry, RewindEntry) and entry.turn in self._fold.turns
         takes_back = isinstance(entry, SummaryUndoEntry | RewindEntry)
         in_force = self._fold.in_force if takes_back else frozenset[int]()
@@ -514,6 +517,7 @@ class Transcript:
                 self.turn = max(self.turn, turn)
                 for result in tool_results(message):
                     self.results[result.tool_use_id] = result
+                    self._result_turns.setdefault(result.tool_use_id, turn)
                 if kind == "prompt":
                     self.prompts[turn] = message
             case OverflowEntry(limit_tokens=int(limit)):
@@ -544,6 +548,7 @@ class Transcript:
                     self.unpinned[n] = self.pins.pop(n)
             case _:
                 pass
+        self._gone |= before.keys() - self.prompts.keys()
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -555,7 +560,7 @@ class Transcript:
         """What was left out since the last message, if the next prompt is to tell of it."""
         for entry in reversed(self._entries):
             match entry:
-                case MessageEntry():
+                case MessageEntry() | RewindEntry():
                     return None
                 case ExcludeEntry(is_told=True):
                     return entry
@@ -575,6 +580,29 @@ class Transcript:
             return None
         n = self._fold.replaced[-1].compaction.n
         return next((entry for entry in reversed(self.compactions) if entry.n == n), None)
+
+    @property
+    def turns(self) -> Sequence[int]:
+        """The turns that a rewind can go back to before, ascending."""
+        return tuple(sorted(self._fold.turns))
+
+    def opened_since(self, turn: int) -> tuple[int, ...]:
+        """Return the compactions in force that came after the prompt of `turn`, newest first."""
+        opened, _ = self._fold.turns[turn]
+        return tuple(old.compaction.n for old in reversed(self._fold.replaced[opened:]))
+
+    @property
+    def stored(self) -> Sequence[FateEntry]:
+        """The offloaded results of the conversation, oldest first.
+
+        Those of turns that were rewound or left out are not in it.
+        """
+        turns = self._result_turns
+        return [
+            fate
+            for fate in self.fates.values()
+            if fate.fate == "offload" and turns.get(fate.tool_use_id) not in self._gone
+        ]
 
     def messages_since_prompt(self, turn: int) -> int:
         """Return how many messages of the view there are from the prompt of `turn` on.

@@ -9,11 +9,17 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from .ports import ModelFacts
 from .tokens import Used
-from .transcript import CompactionEntry, MessageEntry, Transcript
+from .transcript import (
+    CompactionEntry,
+    MessageEntry,
+    RewindEntry,
+    SummaryUndoEntry,
+    Transcript,
+)
+from .usage import Usage
 
 # DESIGN.md 5, When.
 CRUSH_RESERVE, CRUSH_LARGE_WINDOW = 20_000, 200_000
@@ -168,11 +174,18 @@ def is_stuck(transcript: Transcript, used: Used, limits: Limits, facts: ModelFac
 def _tokens_right_after(compaction: CompactionEntry, transcript: Transcript) -> int:
     """Return what was left after `compaction`: the estimate, or the first figure if that is more.
 
-    An estimate that was too low must not pass for growth.
+    An estimate that was too low must not pass for growth. A figure behind another compaction, or
+    behind what brought an older view back, is of another prompt.
     """
     first = 0
-    newest_first = reversed(transcript.entries)
-    for entry in takewhile(lambda entry: not isinstance(entry, CompactionEntry), newest_first):
-        if isinstance(entry, MessageEntry) and entry.usage is not None:
-            first = entry.usage.input_tokens or first
+    for entry in reversed(transcript.entries):
+        match entry:
+            case CompactionEntry(n=compaction.n):
+                break
+            case CompactionEntry() | SummaryUndoEntry() | RewindEntry():
+                first = 0
+            case MessageEntry(usage=Usage() as usage):
+                first = usage.input_tokens or first
+            case _:
+                pass
     return max(first, compaction.tokens_after)
