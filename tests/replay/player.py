@@ -13,18 +13,20 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_ctx.config import Settings
-from jupyter_ctx.core.blocks import Block, Message, Text, ToolUse, text_of
+from jupyter_ctx.core.blocks import Block, Text, ToolUse, text_of
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.events import CompactionFailed, TurnFinished
 from jupyter_ctx.core.ports import BlockDone, Delta, ModelFacts, ReplyDone, Request, ToolOutput
 from jupyter_ctx.core.ports import ToolSpec
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import CompactionEntry, ExcludeEntry
+from jupyter_ctx.core.transcript import ExcludeEntry
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.core.window import Limits, summary_budget
 from jupyter_ctx.errors import PromptTooLongError
+from jupyter_ctx.ipython.extension import StoredTexts
 from jupyter_ctx.session import Place, Ports, Session, SessionFile
 from jupyter_ctx.testing import AllowAll, FakeClock, FakeKernel, InlineRunner, MemoryStore
+from jupyter_ctx.tools import make_tools
 
 from .billing import OUTPUT, READ, UNCACHED, WRITE, Charge, PromptCache
 from .counting import COUNTER, Cl100kSizes
@@ -34,7 +36,7 @@ MODEL = "replayed"
 STEP_S = 10.0
 """What a step takes, by the clock of the replay."""
 SUMMARY_FILL = "The part was read, checked and left as it is; its figures stand in the results. "
-FACT = re.compile(r"\b(?:NAME|PATH|FIGURE)-[0-9a-z/._]+\b")
+FACT = re.compile(r"\b(?:NAME|PATH)-[0-9]+\b")
 """Marked facts, which a summary must keep."""
 PRICES = Prices(UNCACHED, OUTPUT, READ, WRITE, 2.0, "the replay's weights")
 
@@ -239,10 +241,13 @@ def _blocks(step: Step, keep: float) -> list[Block]:
 
 
 class ReplayTools:
-    """Tools that bring what they brought in the recording."""
+    """The real tools and those of the recording, whose calls bring what they brought there."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        self.specs: Sequence[ToolSpec] = tuple(map(spec_of, conversation.tools))
+    def __init__(self, conversation: Conversation, kernel: FakeKernel, store: SessionFile) -> None:
+        ours = make_tools(kernel, StoredTexts(store), Settings(model=MODEL)).specs  # type: ignore[arg-type]  # never asked
+        theirs = set(conversation.tools) - {spec.name for spec in ours}
+        specs = [*ours, *map(spec_of, theirs)]
+        self.specs: Sequence[ToolSpec] = sorted(specs, key=lambda spec: spec.name)
         self._calls: dict[str, Call] = {
             call.id: call for turn in conversation.turns for step in turn.steps for call in step.calls
         }
@@ -274,11 +279,12 @@ def play(
     clock, kernel, facts = FakeClock(), FakeKernel(), facts_for(window)
     values = Settings(model=MODEL, **settings)  # type: ignore[arg-type]  # checked by Settings
     model = ReplayModel(facts, summary_budget(Limits.of(values), window), clock)
+    store = store or MemoryStore()
     ports = Ports(
         model=model,
         counter=COUNTER,
-        tools=ReplayTools(conversation),
-        store=store or MemoryStore(),
+        tools=ReplayTools(conversation, kernel, store),
+        store=store,
         clock=clock,
         kernel=kernel,
         permissions=AllowAll(),
@@ -314,11 +320,3 @@ async def _run_turn(played: Played, model: ReplayModel, turn: Turn) -> None:
             case _:
                 pass
 
-
-def logged_messages(session: Session) -> list[Message | CompactionEntry]:
-    """Return the log as it came: every message, and the compactions between them."""
-    return [
-        entry if isinstance(entry, CompactionEntry) else entry.message
-        for entry in session.transcript.entries
-        if hasattr(entry, "message")
-    ]
