@@ -123,6 +123,7 @@ class Turn:
     is_recorded: bool = False
     is_left_out: bool = False
     is_too_long: bool = False
+    is_warned: bool = False
     paused: Message | None = None
 
     def __post_init__(self) -> None:
@@ -233,6 +234,7 @@ class Turn:
                 async with aclosing(self._compact("proactive")) as events:
                     async for event in events:
                         yield event
+            self._warn_if_full()
             most = engine.limits.steps_per_turn
             if most and self.step >= most:
                 raise _TurnOver("done", "steps_per_turn")
@@ -243,6 +245,20 @@ class Turn:
                     yield event
             for note in engine.take_notes():
                 yield note
+
+    def _warn_if_full(self) -> None:
+        """Say once a turn that the reserve is reached, where no compaction comes by itself."""
+        engine, mode = self.engine, self.engine.limits.compaction
+        window, reserve, used = engine.window, engine.reserve, engine.used
+        if self.is_warned or mode not in ("manual", "off") or window is None or reserve is None:
+            return
+        if window - used.cautious <= reserve:
+            self.is_warned = True
+            engine.note(
+                "warning",
+                f"The window is nearly full: {used.total:,} of {window:,} tokens.",
+                f"Compaction is set to `{mode}`: run `/compact`, or the turn ends when it is full.",
+            )
 
     async def _call(self) -> AsyncGenerator[CtxEvent, None]:
         """Make one model call and do what comes of it."""
