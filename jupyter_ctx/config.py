@@ -250,6 +250,11 @@ class Settings:
     # The provider
     prompt_cache: bool = _setting(True, "Use the prompt cache.")
     cache_ttl: Literal["5m", "1h"] = _setting("5m", "How long the prompt cache keeps a prefix.")
+    cache_diagnostics: Literal["auto", "on", "off"] = _setting(
+        "auto",
+        "Ask the provider why the prompt cache was missed, for `/cost`: `auto` (where the address "
+        "is Anthropic's own), `on` or `off`.",
+    )
     retries: int = _setting(8, "How often a busy provider is tried.", zero="once, as 1")
     retry_first_s: float = _setting(
         0.5, "The first wait; it doubles.", unit="seconds", zero="no wait but the provider's own"

@@ -15,12 +15,13 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from .config import Settings
 from .core.absent import NoHooks, NoMemory, NoWorkspace
 from .core.blocks import Json, text_of, title_of, words_of
+from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
 from .core.compactor import Attempt, run_compaction
 from .core.context import cache_read_ratio, usage_to_json
@@ -49,6 +50,7 @@ from .core.ports import (
     ToolRunner,
     Workspace,
 )
+from .core.prefix import PrefixBreak
 from .core.preview import clean_text
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
@@ -279,7 +281,11 @@ class Session:
         return self._engine.context()
 
     def cost(self) -> dict[str, object]:
-        """Return tokens by kind, money (None if a price is unknown) and each compaction's cost."""
+        """Return tokens by kind, money (None if a price is unknown) and each compaction's cost.
+
+        `cache_misses` are those the provider told: `turn`, `step`, its `reason`, `tokens` (None if
+        it did not say), and as `cause` the break we know of that explains it, else None.
+        """
         usage = self.total_usage
         return {
             "model": self.model_name,
@@ -296,7 +302,16 @@ class Session:
                 }
                 for entry in self.transcript.compactions
             ],
+            "cache_misses": [asdict(miss) for miss in find_cache_misses(self.transcript.entries)],
         }
+
+    @property
+    def prefix_breaks(self) -> tuple[PrefixBreak, ...]:
+        """The steps whose prompt did not begin with the one before, with the cause, oldest first.
+
+        Of this kernel's life: the first prompt of a resumed session is compared with none.
+        """
+        return tuple(self._engine.watch.breaks)
 
     def usage_history(self) -> tuple[UsagePoint, ...]:
         """Return how full the window was after each step and compaction, in tokens, oldest first.

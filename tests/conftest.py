@@ -1,13 +1,48 @@
-"""Fixtures every folder may use."""
+"""Fixtures every folder may use; and in every test the law that no prompt changes unmeant."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jupyter_ctx.core import prefix
+
 from .kernels import RealKernel, running_kernel
+
+
+class PrefixBroke(AssertionError):
+    """A prompt did not begin as the one before, and nobody meant that: an internal error."""
+
+
+class _Guard(logging.Handler):
+    """Raises at a warning of the prefix check, and keeps it: who catches it hides nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if hasattr(record, "prefix_break"):
+            self.found.append(record.getMessage())
+            raise PrefixBroke(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def prefix_guard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Fail the test at the first prompt that breaks unmeant, every old message looked at again.
+
+    Gives the warnings so far; a test that provokes one clears them.
+    """
+    monkeypatch.setattr(prefix, "RECHECKED_MESSAGES", 1_000_000)
+    guard = _Guard()
+    log = logging.getLogger("jupyter_ctx")
+    log.addHandler(guard)
+    yield guard.found
+    log.removeHandler(guard)
+    assert not guard.found, guard.found
 
 
 @pytest.fixture

@@ -264,7 +264,9 @@ def _shrunk(engine: Engine, request: Request, attempt: int, summary_tokens: int)
     """Return the request made shorter; its thinking is left out, since its prefix changed."""
     messages = pure.shrink(request.messages, attempt)
     bare = tuple(kept for message in messages if (kept := without_thinking(message)))
-    return _compaction_request(engine, bare[:-1], bare[-1], summary_tokens)
+    shrunk = _compaction_request(engine, bare[:-1], bare[-1], summary_tokens)
+    engine.watch.allow(shrunk)
+    return shrunk
 
 
 async def _build_entry(

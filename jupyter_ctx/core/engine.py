@@ -54,6 +54,7 @@ from .ports import (
     ToolRunner,
     Workspace,
 )
+from .prefix import PrefixWatch
 from .recovery import RetryLimits, next_wait
 from .redact import Redactor
 from .reply import Reply
@@ -147,6 +148,8 @@ class Engine:
         self.meter = TokenMeter(ports.counter, facts.factor_prior)
         self.account = Account()
         self.seen_ids: set[str] = set()
+        self.watch = PrefixWatch()
+        self._reply_ids: dict[str | None, str] = {}
         self.spent = Usage()
         self.cost_usd: float | None = 0.0
         self._prices = prices
@@ -180,11 +183,14 @@ class Engine:
     def _count(self, entry: Entry) -> None:
         self.transcript.append(entry)
         self.meter.observe(entry, self.transcript)
+        self.watch.observe(entry)
         measured = self.meter.measured(self.transcript)
         self.account.observe(entry, self.transcript, measured, self.meter.factor)
         match entry:
             case MessageEntry(message=message, usage=usage, model=model):
                 self.seen_ids.update(b.id for b in message.content if isinstance(b, ToolUse))
+                if entry.message_id:
+                    self._reply_ids[model] = entry.message_id
             case CompactionEntry(usage=usage) | CompactionFailedEntry(usage=usage):
                 model = self.transcript.model
             case SpentEntry(usage=usage):
@@ -405,6 +411,7 @@ class Engine:
             cache_ttl=self.options.cache_ttl,
             thinking=self.options.thinking,
             effort=self.options.effort,
+            previous_message_id=self._reply_ids.get(self.ports.model.name),
         )
 
     def new_reply(self, turn: int, step: int, first_block: int) -> Reply:
@@ -417,8 +424,10 @@ class Engine:
     ) -> AsyncGenerator[CtxEvent, None]:
         """Make one model call, with retries, filling `reply` and telling what arrives.
 
-        Raises the ModelError that ended it. `silent`: only retries are told.
+        Raises the ModelError that ended it. `silent`: it asks for a summary, and only retries are
+        told.
         """
+        self.watch.check(request, turn, step, is_side=silent)
         clock, failed, began = self.ports.clock, 0, 0.0
         while True:
             try:
@@ -476,5 +485,6 @@ class Engine:
                 raw_tokens=raw_tokens,
                 stop_reason=stop_reason,
                 message_id=done.message_id if done else None,
+                cache_miss=done.cache_miss if done else None,
             )
         )

@@ -25,6 +25,7 @@ from .blocks import (
     user,
     without_last_thinking,
 )
+from .breaks import REFUSED
 from .budget import Budget, is_bare_done
 from .compactor import Attempt, is_worth_it, run_compaction
 from .engine import Engine
@@ -459,9 +460,9 @@ class Turn:
         detail = reply.done.detail if reply.done and reply.done.detail else words
         self._record_spent(reply, "refusal")
         self.reply = None
-        self._exclude_turn("The provider refused to answer.")
+        self._exclude_turn(REFUSED)
         raise _TurnOver(
-            "failed", "refusal", f"The provider refused to answer. {detail or ''}".strip()
+            "failed", "refusal", f"{REFUSED} {detail or ''}".strip()
         )
 
     def _exclude_turn(self, reason: str, *, is_told: bool = False) -> None:

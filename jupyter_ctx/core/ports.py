@@ -48,7 +48,8 @@ class Request:
 
     `messages` are sent as they are, in order. `max_tokens` is the output limit in tokens.
     `breakpoints` is empty when the prompt cache is off. `previous_message_id` is the provider's id
-    of the newest reply in `messages`, to ask why the cache was missed; it is no part of the prompt.
+    of the newest reply this model gave in the session, None before the first, to ask why the cache
+    was missed since; it is no part of the prompt.
     """
 
     model: str

@@ -84,6 +84,7 @@ class AnthropicModel:
             redact=redactor.text,
         )
         self._wires = MessageWires()
+        self._diagnoses = asks_why_missed(settings, self._base_url)
         self._client: AsyncAnthropic | None = None
         self._facts: ModelFacts | None = None
 
@@ -104,7 +105,8 @@ class AnthropicModel:
         Closing the iterator, or cancelling its task, closes the connection.
         """
         reader = ReplyReader(self._where.url)
-        opened = await self._open(build_params(request, self._wires))
+        params = build_params(request, self._wires, diagnoses=self._diagnoses)
+        opened = await self._open(params)
         events = _raw_events(opened)
         try:
             while not reader.is_done:
@@ -303,6 +305,18 @@ def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:
         f"No key for {_shown_url(base_url)}: set ANTHROPIC_API_KEY before the kernel starts, "
         "or use %agent /model demo."
     )
+
+
+def asks_why_missed(settings: Settings, base_url: str) -> bool:
+    """Say whether requests to `base_url` ask why the prompt cache was missed.
+
+    By itself only where the address is Anthropic's own: a gateway or a compatible server may refuse
+    a field it does not know.
+    """
+    if settings.cache_diagnostics != "auto":
+        return settings.cache_diagnostics == "on"
+    host = (urlsplit(base_url).hostname or "").rstrip(".").lower()
+    return host == "anthropic.com" or host.endswith(".anthropic.com")
 
 
 def is_loopback(url: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 from ..core.blocks import Block, Json, Opaque, Text, Thinking, ToolUse
 from ..core.ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart, ToolPart
+from ..core.transcript import CacheMiss
 from ..core.usage import Usage
 from ..errors import StreamBrokenError
 from .anthropic_wire import mend, mend_text
@@ -44,6 +45,7 @@ class ReplyReader:
         self._stop_reason: str | None = None
         self._detail: str | None = None
         self._message_id: str | None = None
+        self._cache_miss: CacheMiss | None = None
 
     def feed(self, event: Json) -> list[Delta]:
         """Take one event and return what it brings, in order."""
@@ -58,6 +60,7 @@ class ReplyReader:
                 return self._stop_block(event)
             case "message_delta":
                 self._end(_as_object(event.get("delta")))
+                self._diagnose(event)
                 self._add_usage(event.get("usage"))
             case "message_stop":
                 return self._stop()
@@ -76,12 +79,24 @@ class ReplyReader:
         self._message_id = _as_text(message.get("id"))
         self._add_usage(message.get("usage"))
         self._end(message)
+        self._diagnose(message)
 
     def _end(self, delta: Json) -> None:
         self._stop_reason = _as_text(delta.get("stop_reason")) or self._stop_reason
         details = _as_object(delta.get("stop_details"))
         detail = _as_text(details.get("explanation")) or _as_text(details.get("category"))
         self._detail = detail or _as_text(delta.get("stop_sequence")) or self._detail
+
+    def _diagnose(self, told: Json) -> None:
+        """Take the reason of a cache miss, where there is one; null is: none, or not yet known."""
+        inner = _as_object(told.get("delta")).get("diagnostics")
+        diagnostics = _as_object(told.get("diagnostics") or inner)
+        reason = diagnostics.get("cache_miss_reason")
+        found = _as_object(reason)
+        kind = _as_text(reason) or _as_text(found.get("type"))
+        if kind:
+            tokens = _larger(None, found.get("cache_missed_input_tokens"))
+            self._cache_miss = CacheMiss(kind, tokens)
 
     def _add_usage(self, raw: object) -> None:
         """Take usage figures; they are totals, so the largest seen of each counts."""
@@ -105,7 +120,9 @@ class ReplyReader:
         last = [] if is_cut else self._settle()
         kept = [block for block in self._held if self._has_text or not _is_blank(block)]
         self.is_done = True
-        done = ReplyDone(self._stop_reason, self._usage, self._message_id, self._detail)
+        done = ReplyDone(
+            self._stop_reason, self._usage, self._message_id, self._detail, self._cache_miss
+        )
         return [*last, *(BlockDone(block) for block in kept), done]
 
     # Blocks

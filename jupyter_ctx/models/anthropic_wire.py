@@ -39,13 +39,22 @@ class MessageWires:
         return same.index(False) if False in same else len(same)
 
 
-def build_params(request: Request, wires: MessageWires) -> dict[str, Any]:
-    """Return the arguments of `messages.create` for `request`, `stream` apart."""
-    return {
+def build_params(
+    request: Request, wires: MessageWires, *, diagnoses: bool = False
+) -> dict[str, Any]:
+    """Return the arguments of `messages.create` for `request`, `stream` apart.
+
+    `diagnoses`: a prompt with breakpoints also asks why the cache was missed; a first one sends
+    null, so that the next can be compared with it.
+    """
+    params = {
         "model": request.model,
         "max_tokens": request.max_tokens,
         **build_prompt(request, wires),
     }
+    if diagnoses and request.breakpoints:
+        params["diagnostics"] = {"previous_message_id": request.previous_message_id}
+    return params
 
 
 def build_prompt(request: Request, wires: MessageWires) -> dict[str, Any]:
