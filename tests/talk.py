@@ -7,18 +7,21 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core.absent import NoHooks, NoMemory, NoWorkspace
 from jupyter_ctx.core.events import CtxEvent
+from jupyter_ctx.core.ports import Hooks, Memory, ToolRunner, Workspace
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.transcript import Entry
 from jupyter_ctx.models.anthropic import AnthropicModel
 from jupyter_ctx.models.counting import TiktokenCounter
 from jupyter_ctx.models.facts import table_facts
-from jupyter_ctx.session import Place, Ports, Session
+from jupyter_ctx.session import Place, Ports, Session, SessionFile
 from jupyter_ctx.testing import AllowAll, FakeClock, FakeKernel, FakeTools, MemoryStore
 from tests.fake_anthropic import FakeAnthropic
 
 MODEL = "claude-sonnet-5-5"
 COUNTER = TiktokenCounter()
+PLACE = Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0")
 
 
 class LoopRunner:
@@ -56,13 +59,18 @@ class LoopRunner:
 def talk(
     server: FakeAnthropic,
     *,
-    tools: FakeTools | None = None,
-    store: MemoryStore | None = None,
+    tools: ToolRunner | None = None,
+    kernel: FakeKernel | None = None,
+    store: SessionFile | None = None,
     entries: Iterable[Entry] = (),
+    place: Place = PLACE,
     model: str = MODEL,
+    hooks: Hooks | None = None,
+    memory: Memory | None = None,
+    workspace: Workspace | None = None,
     **values: object,
 ) -> Iterator[Session]:
-    """Open a session with `server`; `values` are settings. Its store is at `session.store`."""
+    """Open a session with `server`; `values` are settings. `kernel` None: that of fake `tools`."""
     settings = Settings(model=model, **values)  # type: ignore[arg-type]  # checked by Settings
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
     redactor = Redactor({})
@@ -70,7 +78,7 @@ def talk(
     def make_model(name: str) -> AnthropicModel:
         return AnthropicModel(name, settings, environ, redactor)
 
-    kernel = tools.kernel if tools else FakeKernel()
+    kernel = kernel or (tools.kernel if isinstance(tools, FakeTools) else FakeKernel())
     runner = LoopRunner()
     ports = Ports(
         model=make_model(model),
@@ -84,8 +92,10 @@ def talk(
         redactor=redactor,
         make_model=make_model,
         known_facts=lambda name: table_facts(name, settings),
+        hooks=hooks or NoHooks(),
+        memory=memory or NoMemory(),
+        workspace=workspace or NoWorkspace(),
     )
-    place = Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0")
     session = Session(entries, settings, place, ports)
     try:
         yield session

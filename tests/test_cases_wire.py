@@ -1,6 +1,10 @@
 """Cases of the wire (part B): what a strict server sees through the real SDK."""
 
+import json
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -13,9 +17,12 @@ from jupyter_ctx.core.events import (
     NoteAdded,
     TurnFinished,
 )
-from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.core.ports import Cell, ToolOutput
+from jupyter_ctx.core.repair import INTERRUPTED_TEXT
 from jupyter_ctx.ipython.words import compaction_failed_line
-from jupyter_ctx.testing import FakeKernel, FakeTools
+from jupyter_ctx.session import Place
+from jupyter_ctx.store.sessions import SessionStore
+from jupyter_ctx.testing import FakeKernel, FakeTools, MemoryStore
 from tests.fake_anthropic import (
     FakeAnthropic,
     call,
@@ -23,9 +30,11 @@ from tests.fake_anthropic import (
     reply,
 )
 from tests.fake_anthropic.checks import (
+    assert_append_only,
     assert_healthy,
     assert_never_over_window,
 )
+from tests.pictures import png
 from tests.talk import MODEL, run, talk
 from tests.wire import (
     answering,
@@ -219,3 +228,119 @@ def wide_tools():
         replace(spec, description="What it does, at length. " * 350) for spec in tools.specs
     )
     return tools
+
+
+# Results ------------------------------------------------------------------------------------------
+
+
+def test_w18_parallel_results_go_back_in_one_message():
+    """W18: three calls, one with an image, one stopped by Ctrl-C: one message, results first, in
+    the order of the calls, text after them."""
+
+    class Tools(FakeTools):
+        async def run(self, use, cap_chars):
+            output = await super().run(use, cap_chars)
+            return replace(output, interrupted=use.name == "slow")
+
+    tools = Tools(
+        plot=lambda: ToolOutput("figure", (png(40, 30),)),
+        slow=lambda: ToolOutput("so far\nKeyboardInterrupt", is_error=True),
+    )
+    three = reply(tools=[call("plot"), call("slow"), call("run_code", code="print(1)")])
+    with FakeAnthropic([three, "Again."]) as server, talk(server, tools=tools) as session:
+        assert run(session, "one")[-1].outcome == "stopped"
+        assert [use.name for use in tools.calls] == ["plot", "slow"]
+        run(session, "two")
+        called = [block["id"] for block in blocks(server.messages[-1], "tool_use")]
+        after = [m for m in server.messages[-1].messages if m["role"] == "user"][1:]
+        kinds = [block["type"] for message in after for block in message["content"]]
+
+        assert kinds[:3] == ["tool_result"] * 3
+        assert set(kinds[3:]) == {"text"}
+        assert list(results(server.messages[-1])) == called
+        assert [b["type"] for b in after[0]["content"][0]["content"]] == ["text", "image"]
+        assert "so far" in results(server.messages[-1])[called[1]]
+        assert results(server.messages[-1])[called[2]] == INTERRUPTED_TEXT
+        assert_healthy(server)
+
+
+LONG = "print('0123456789' * 30_000)"
+SHORT = "for n in range(40): print('seen in full', n)"
+
+
+def test_w19_a_new_process_sends_the_same_bytes(tmp_path):
+    """W19: a result of 300,000 characters is one preview with its path, for ever and everywhere.
+
+    A new process that loads the session from disk sends what its twin sends, byte for byte; a
+    result that was seen in full stays in full.
+    """
+    script = [printing(SHORT, thinking="first"), printing(LONG), "First.", "Twin.", "Resumed."]
+    home, saved = tmp_path / "home", tmp_path / "saved"
+    with FakeAnthropic(script) as server:
+        opened = SessionStore(home).create("kept", cwd="/home/user")
+        with talk(server, store=opened, entries=opened.entries) as session:
+            run(session, "one")
+            shutil.copytree(home, saved)
+            run(session, "two")
+        opened.close()
+        child = [sys.executable, "-m", "tests.resume_child", str(saved), "kept", server.url, "two"]
+        ended = subprocess.run(child, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.stdout == "done\n", ended.stderr
+        twin, resumed = server.messages[-2:]
+
+        assert resumed.body == twin.body
+        whole, preview = results(resumed).values()
+        assert whole.splitlines() == [f"seen in full {n}" for n in range(40)]
+        assert len(preview) <= 2_000
+        (path,) = re.findall(r"tool-results/kept/[\w-]+\.txt", preview)[:1]
+        assert (saved / path).read_text() == "0123456789" * 30_000 + "\n"
+        assert resumed.plan.read_tokens >= twin.plan.read_tokens > 0
+        assert_append_only(server.messages[:-1])
+        assert_healthy(server)
+
+
+def test_w19_what_was_seen_in_full_is_never_reduced_but_by_a_compaction():
+    """W19: however full the window gets, a result that was sent whole is sent whole."""
+    script = answering([*steps(14, 60), "Done."])
+    with FakeAnthropic(script, models=window(8_000)) as server:
+        with talk(server, compaction="manual") as session:
+            run(session, "Count.")
+        first = {}
+        for record in server.messages:
+            for name, text in results(record).items():
+                assert first.setdefault(name, text) == text
+        assert len({len(text) for text in first.values()}) > 1  # later ones were reduced at once
+        assert_append_only(server.messages)
+
+
+def test_w20_what_changed_meanwhile_stands_in_appended_text_only():
+    """W20: resumed on another day, in another folder, with other tools and a newer version.
+
+    `system` and `tools` keep their bytes, the rest is the twin's; a notice is one more block in the
+    newest message, and the whole prefix is read from the cache.
+    """
+    store = MemoryStore()
+    script = [printing("print('x' * 4_000)", thinking="so"), "First.", "Twin.", "Resumed."]
+    elsewhere = Place("test-session", None, "/srv/other", "Darwin", "2027-02-03", "9.9")
+    other = FakeTools(shiny_new=lambda: "new")
+    notice = "Today is 2027-02-03; the folder is /srv/other; pandas is now 4.0; the branch is dev."
+    with FakeAnthropic(script) as server:
+        with talk(server, store=store) as session:
+            run(session, "one")
+            kept = list(store.entries)
+            run(session, "two")
+        with talk(server, entries=kept, place=elsewhere, tools=other) as session:
+            session.add_startup_note(notice)
+            run(session, "two")
+        twin, resumed = server.messages[-2:]
+        note = json.dumps({"type": "text", "text": notice}, separators=(",", ":")).encode() + b","
+
+        assert resumed.body.count(note) == 1
+        assert resumed.body.replace(note, b"") == twin.body
+        for word in (b"Darwin", b"9.9", b"shiny_new"):
+            assert word not in resumed.body
+        assert b"/srv/other" not in resumed.body.replace(note, b"")
+        assert resumed.messages[-1]["content"][0]["text"] == notice
+        marked = twin.row[server.messages[1].plan.markers[-1]].upto_tokens
+        assert resumed.plan.read_tokens >= marked > 1_000
+        assert_healthy(server)
