@@ -59,7 +59,7 @@ clean:
 .make/lab: .make/venv pyproject.toml $(FRONT)
 	@echo "Installing jupyter_ctx and building its front end: two minutes the first time."
 	@rm -rf $(ASSETS)
-	@$(PIP) install --editable '.[lab]'
+	@$(PIP) install --editable '.[notebooks]'
 	@touch $@
 
 .make/test: .make/venv pyproject.toml $(FRONT)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import itertools
 import os
@@ -25,17 +26,27 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = tuple(sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")))
 """The numbered ones are ours: `make lab` opens the folder, and people save their own there."""
 
+LONG_SESSION = ROOT / "notebooks" / "02_long_session.ipynb"
+
+SAWTOOTH = ROOT / "notebooks" / "images" / "sawtooth.png"
+"""The picture of the long session, as the README shows it."""
+
 CELL_S = 120
 """How long one cell may take: far more than any here needs."""
 
 _DRIFTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}"), "SESSION"),
+    (re.compile(r"\bdemo_[0-9a-f]{8}\b"), "CALL"),
     (re.compile(r"(<|&lt;)?\d+(\.\d+)? s\b"), "N s"),
     (re.compile(r"[\d,]+ tokens, (?=\\?\$)"), "N tokens, "),
     (re.compile(r"Compacted: [\d,]+ → [\d,]+ tokens"), "Compacted: N → N tokens"),
     (re.compile(r"context \d+ %"), "context N %"),
+    (re.compile(r"the model sees [\d,]+ of"), "the model sees N of"),
 )
 """What differs from run to run: ids, times; and tokens, for the prompt names folder and machine."""
+
+_PNG_SIZE = slice(16, 24)
+"""Where a PNG tells its width and height, in pixels, four bytes each."""
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 
@@ -109,7 +120,10 @@ def _comparable(cell: Notebook) -> Iterator[object]:
 def _steady(value: object, is_report: bool) -> object:
     """Return `value` without what differs from run to run; of a report's figures, only the form."""
     if isinstance(value, dict):
-        return {name: _steady(value[name], is_report) for name in sorted(value)}
+        return {
+            name: _size(value[name]) if name == "image/png" else _steady(value[name], is_report)
+            for name in sorted(value)
+        }
     if isinstance(value, list):
         return [_steady(each, is_report) for each in value]
     if not isinstance(value, str):
@@ -121,12 +135,30 @@ def _steady(value: object, is_report: bool) -> object:
     return value
 
 
+def _size(picture: str) -> tuple[int, int]:
+    """Return the width and height of a PNG: its lines move with the tokens, its size does not."""
+    sizes = base64.b64decode(picture)[_PNG_SIZE]
+    return int.from_bytes(sizes[:4], "big"), int.from_bytes(sizes[4:], "big")
+
+
+def find_pictures(notebook: Notebook) -> list[bytes]:
+    """Return the PNGs among a notebook's outputs, in order."""
+    return [
+        base64.b64decode(output.data["image/png"])
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    ]
+
+
 def main() -> None:
     for path in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as folder:
             fresh = execute(path, Path(folder))
         if find_drift(nbformat.read(path, as_version=4), fresh):
             nbformat.write(fresh, path)
+            if path == LONG_SESSION:
+                SAWTOOTH.write_bytes(find_pictures(fresh)[-1])
             print(f"{path.relative_to(ROOT)}: written")
 
 

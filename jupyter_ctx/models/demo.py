@@ -227,7 +227,13 @@ def summarise(messages: Sequence[Message]) -> str:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip()[:120] for line in text.splitlines() if line.strip()), "")
+    return next((line.strip()[:120] for line in _shown(text).splitlines() if line.strip()), "")
+
+
+def _shown(text: str) -> str:
+    """Return a result without the line that stands over the preview of a stored one."""
+    first, _, rest = text.partition("\n")
+    return rest if first.startswith("[") and "read_result(" in first else text
 
 
 # The scripts ------------------------------------------------------------------------------------
@@ -368,7 +374,7 @@ def _interest(found: tuple[str, str]) -> int:
 
 
 def _head(text: str, lines: int) -> str:
-    kept = text.replace("```", "'''").rstrip().lstrip("\n").splitlines()
+    kept = _shown(text).replace("```", "'''").rstrip().lstrip("\n").splitlines()
     return "\n".join(kept[:lines] + (["…"] if len(kept) > lines else []))
 
 
