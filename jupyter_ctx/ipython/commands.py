@@ -141,8 +141,10 @@ def _help(host: Host, argument: str) -> Shown:
 
 
 def _context(host: Host, argument: str) -> Shown:
-    context = host.session.context()
-    return Shown(*reports.context_report(context), {CONTEXT_MIME: context})
+    session = host.session
+    context = session.context()
+    report = reports.context_report(context, session.settings.window_tokens)
+    return Shown(*report, {CONTEXT_MIME: context})
 
 
 def _cost(host: Host, argument: str) -> Shown:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.blocks import PART_NAMES, Part
 from ..core.usage import Prices, Usage
@@ -27,6 +28,9 @@ SOURCE_TEXTS = {
     "unknown": "not known",
 }
 
+
+MOST_ROWS_OF_A_KIND = 5
+"""More things of one kind that a compaction put back share a row."""
 
 SUMMARY_STATES = {"edited": "edited by you", "undone": "undone"}
 
@@ -64,12 +68,15 @@ def join(*reports: Report | str) -> Report:
     return "\n\n".join(m for m, _ in kept), "\n\n".join(t for _, t in kept)
 
 
-def context_report(context: Mapping[str, object]) -> Report:
-    """Return what fills the window, by part, in tokens and per cent."""
+def context_report(context: Mapping[str, object], set_window: int = 0) -> Report:
+    """Return what fills the window, by part, in tokens and per cent.
+
+    `set_window` is the window that is set; 0: none is.
+    """
     used, window = _int(context.get("used_tokens")), context.get("window_tokens")
     about = "≈" if context.get("is_estimate") else ""
     whole = window if isinstance(window, int) and window > 0 else None
-    source = SOURCE_TEXTS.get(str(context.get("window_source")), "")
+    source = _source_text(str(context.get("window_source")), whole, set_window)
     title = f"{about}{used:,} tokens, window unknown. Model {context.get('model')}."
     if whole is not None:
         percent = f"{about}{round(100 * used / whole)} %"
@@ -97,6 +104,13 @@ def context_report(context: Mapping[str, object]) -> Report:
         _forecast(context),
         _spent(context),
     )
+
+
+def _source_text(source: str, window: int | None, set_window: int) -> str:
+    """Return who says how large the window is; one that is set does, where it is in force."""
+    if set_window > 0 and window == set_window:
+        return "as set"
+    return SOURCE_TEXTS.get(source, "")
 
 
 def _forecast(context: Mapping[str, object]) -> str:
@@ -195,13 +209,21 @@ def summary_report(found: Mapping[str, object]) -> Report:
     title = f"Compaction {found.get('n')} ({about}): {' · '.join(filter(None, figures))}"
     summary = str(found.get("summary", ""))
     back = found.get("reinjected")
-    rows = (
-        [(str(one["kind"]), str(one["id"]), f"{one['tokens']:,}") for one in back]
-        if isinstance(back, Sequence)
-        else []
-    )
+    rows = _put_back(back) if isinstance(back, Sequence) else []
     put_back = table(("Put back", "Which", "Tokens"), rows, right=2) if rows else ""
     return join(title, turns, (safe_markdown(summary), plain(summary)), put_back)
+
+
+def _put_back(items: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return a row for each thing put back; of many of a kind one row, with their sum."""
+    rows: list[Row] = []
+    for kind, group in groupby(items, key=lambda one: str(one["kind"])):
+        each = [(str(one["id"]), _int(one["tokens"])) for one in group]
+        if len(each) > MOST_ROWS_OF_A_KIND:
+            few = ", ".join(id_ for id_, _ in each[:3])
+            each = [(f"{few}, … {each[-1][0]} ({len(each)})", sum(tokens for _, tokens in each))]
+        rows += [(kind, id_, f"{tokens:,}") for id_, tokens in each]
+    return rows
 
 
 def pins_report(pins: Mapping[int, str], made: int | None = None) -> Report:
@@ -221,11 +243,8 @@ def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> l
     A name that is not known is no error: compatible servers have names of their own.
     """
     facts = session.facts
-    window = (
-        f"{facts.window_tokens:,} tokens ({SOURCE_TEXTS[facts.window_source]})"
-        if facts.window_tokens
-        else "not known"
-    )
+    source = _source_text(facts.window_source, facts.window_tokens, session.settings.window_tokens)
+    window = f"{facts.window_tokens:,} tokens ({source})" if facts.window_tokens else "not known"
     lines = [f"Model: {facts.label or session.model_name}.", f"Window: {window}."]
     prices = facts.prices
     if prices is None:

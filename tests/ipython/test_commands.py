@@ -348,7 +348,8 @@ def test_model_shows_and_switches(host: Host) -> None:
 )
 def test_a_model_nobody_knows_is_warned_of(source: Any, is_known: bool, warns: bool) -> None:
     """A name that neither this version nor the provider knows may fail; one of them is enough."""
-    session: Any = SimpleNamespace(facts=ModelFacts("m", None, source, None), model_name="gpt-4")
+    facts = ModelFacts("m", None, source, None)
+    session: Any = SimpleNamespace(facts=facts, model_name="gpt-4", settings=Settings())
     lines = model_lines(session, switched=False, is_known=is_known)
 
     assert any("knows no model gpt-4" in line for line in lines) is warns
@@ -356,7 +357,8 @@ def test_a_model_nobody_knows_is_warned_of(source: Any, is_known: bool, warns: b
 
 def test_a_dated_name_is_the_model_it_dates(host: Host) -> None:
     """/model knows a listed model by its dated name too, and no other."""
-    session: Any = SimpleNamespace(facts=ModelFacts("m", None, "unknown", None), model_name="")
+    facts = ModelFacts("m", None, "unknown", None)
+    session: Any = SimpleNamespace(facts=facts, model_name="", settings=Settings())
     host.session = session
     said = {}
     for name in ("claude-a", "claude-a-20260101", "claude-b", "gpt-4"):
@@ -419,3 +421,29 @@ def test_a_summary_tells_its_seconds_to_the_tenth() -> None:
     found = {"n": 1, "trigger": "manual", "seconds": 0.5, "tokens_before": 9, "tokens_after": 5}
 
     assert "9 → 5 tokens · 0.5 s" in summary_report(found)[1]
+
+
+def test_many_things_of_a_kind_share_a_row() -> None:
+    """Up to five things put back have a row each; more share one, with their number and sum."""
+    few = [{"kind": "cell", "id": f"c{n}", "tokens": 10} for n in range(5)]
+    many = [{"kind": "instruction", "id": f"prompt-{n}", "tokens": 300} for n in range(1, 8)]
+
+    _, text = summary_report({"n": 1, "summary": "S", "reinjected": [*many, *few]})
+
+    rows = [line.split("  ") for line in text.splitlines() if line.startswith(("instr", "cell"))]
+    assert len(rows) == 6
+    assert "prompt-1, prompt-2, prompt-3, … prompt-7 (7)" in text
+    assert rows[0][-1].strip() == "2,100"
+    assert [row[-1].strip() for row in rows[1:]] == ["10"] * 5
+
+
+def test_a_window_that_is_set_is_said_to_be_set() -> None:
+    """It is said to be the user's where it is in force, and the provider's where that counts."""
+    facts = ModelFacts("m", 200_000, "table", 8_000)
+    session = make_session(ScriptedModel(reply("Hi."), facts=facts), window_tokens=16_000)
+    session.ask("one")
+    host = Host(session)
+
+    assert "window: as set." in shown(host, "/context").text
+    assert "Window: 16,000 tokens (as set)." in shown(host, "/model").text
+    assert "window: from the bundled table." in context_report(session.context())[1]
