@@ -169,7 +169,7 @@ class Session:
         self._facts_loaded = False
         self._retired: list[Model] = []
         self.last_turn: TurnResult | None = None
-        texts = Texts(load_prompt("summary"), load_prompt("resume"))
+        texts = Texts(load_prompt("summary"), load_prompt("resume"), load_prompt("memory"))
         facts = ports.known_facts(ports.model.name)
         self._engine = Engine(
             entries,

@@ -25,6 +25,7 @@ from .blocks import (
     tool_results,
     user,
 )
+from .memory import MOST_FACTS, split_memory
 from .reinjection import Section
 from .transcript import Reinjected
 
@@ -78,9 +79,12 @@ def find_tail(view: Sequence[Message], sent: int, budget_tokens: int, estimate: 
 
 
 def build_instruction(template: str, budget_tokens: int, focus: str) -> Message:
-    """Return the user message that asks for the summary; `focus` shapes it."""
+    """Return the user message that asks for the summary; `focus` shapes it.
+
+    A template may say `{most}`: how many facts there may be to remember.
+    """
     wish = f"\nThe user asked that the summary keeps above all: {focus}\n" if focus else ""
-    text = template.format(budget=f"{budget_tokens:,}", focus=wish).strip()
+    text = template.format(budget=f"{budget_tokens:,}", focus=wish, most=MOST_FACTS).strip()
     return user(Text(f"{INSTRUCTION_OPEN} {text}"))
 
 
@@ -191,19 +195,35 @@ def read_summary(reply: Message, stop_reason: str) -> str:
 
     A tool call in it is ignored, since its stop reason is then not `end_turn`.
     """
+    return read_reply(reply, stop_reason, has_memory=False)[0]
+
+
+def read_reply(
+    reply: Message, stop_reason: str, *, has_memory: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return the summary text of a reply, and the facts of its `<memory>` part if it may have one.
+
+    Raises CompactionError if there is no summary to use.
+    """
     if stop_reason != "end_turn":
         raise CompactionError(f"The summary was not finished (it stopped with {stop_reason}).")
     text = text_of(reply.content).strip()
+    text, facts = split_memory(text) if has_memory else (text, ())
+    text = text.removeprefix(SUMMARY_OPEN).removesuffix(SUMMARY_CLOSE).strip()
     if not text:
         raise CompactionError("The model sent no summary.")
-    return text.removeprefix(SUMMARY_OPEN).removesuffix(SUMMARY_CLOSE).strip()
+    return text, facts
 
 
 def build_summary_message(
-    intro: str, summary: str, sections: Sequence[Section | None]
+    intro: str, summary: str, sections: Sequence[Section | None], remark: str = ""
 ) -> tuple[Message, tuple[Reinjected, ...]]:
-    """Return the ONE user message the new context begins with, and what is in it."""
+    """Return the ONE user message the new context begins with, and what is in it.
+
+    `remark` is a line about the summary, behind it.
+    """
     given = [section for section in sections if section is not None]
-    head = Text(f"{intro.strip()}\n\n{SUMMARY_OPEN}\n{summary}\n{SUMMARY_CLOSE}", "summary")
+    parts = (intro.strip(), f"{SUMMARY_OPEN}\n{summary}\n{SUMMARY_CLOSE}", remark)
+    head = Text("\n\n".join(filter(None, parts)), "summary")
     rest = [Text(section.text, "reinjected") for section in given]
     return user(head, *rest), tuple(item for section in given for item in section.items)

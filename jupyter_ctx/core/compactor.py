@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 
 from ..errors import CompactionError, ModelError, PromptTooLongError, RequestTooLargeError
 from . import compaction as pure
+from .around import after_compaction, before_compaction, cut_to, remember, restart_session
 from .blocks import Message, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
+from .gathering import HEAD_SHARE as HEAD_SHARE
+from .gathering import build_sections
+from .names import find_missing, missing_line
 from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
-from .reinjection import build_sections
 from .reply import Reply
 from .tokens import SAFETY
 from .transcript import (
@@ -31,8 +34,6 @@ from .transcript import (
 from .usage import Usage
 from .window import DEFAULTS, LEAST_OUTPUT, TAIL_SHARE, share, summary_budget, window_of
 
-HEAD_SHARE = 0.25
-"""What a summary and what comes back with it may take of the window: five budgets of 5 %."""
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
 
@@ -83,8 +84,12 @@ async def conclude(
     done = reply.done
     assert done is not None  # call() returns only after ReplyDone
     attempt.usage = done.usage
-    summary = pure.read_summary(Message("assistant", tuple(reply.blocks)), done.stop_reason)
-    entry = await _build_entry(engine, attempt, plan, summary, started)
+    message = Message("assistant", tuple(reply.blocks))
+    has_memory = engine.ports.memory.is_on
+    summary, facts = pure.read_reply(message, done.stop_reason, has_memory=has_memory)
+    await remember(engine, facts)
+    told = await restart_session(engine)
+    entry = await _build_entry(engine, attempt, plan, summary, started, told)
     engine.record(entry)
     attempt.succeeded = True
     yield CompactionFinished(
@@ -97,6 +102,30 @@ async def conclude(
         entry.cost_usd,
     )
     _warn_if_little_gain(engine, entry)
+    await after_compaction(engine, entry)
+
+
+async def ask_hooks(
+    engine: Engine, trigger: Trigger, focus: str, request: Request, summary_tokens: int
+) -> Request:
+    """Run the PreCompact hooks and return the request for the summary with what they ask for.
+
+    Their words stand beside `focus`, as far as they fit the room that `request` leaves. Raises
+    CompactionError if one of them blocks it. Touches no count that depends on the transcript.
+    """
+    told = await before_compaction(engine, trigger, focus)
+    count = engine.meter.estimate_text
+    spare = int((request.max_tokens - summary_tokens - engine.memory_tokens) / 2 / SAFETY)
+    told = cut_to(told, spare, count)
+    if not told:
+        return request
+    wish = f"{focus}\n{told}" if focus else told
+    instruction = pure.build_instruction(engine.summary_text, summary_tokens, wish)
+    return replace(
+        request,
+        messages=(*request.messages[:-1], instruction),
+        max_tokens=request.max_tokens - math.ceil(SAFETY * count(told)),
+    )
 
 
 async def _ask(
@@ -104,6 +133,9 @@ async def _ask(
 ) -> AsyncGenerator[CtxEvent, None]:
     """Ask for the summary; a request that is itself too long is cut and sent again."""
     request = build_request(engine, plan, attempt.focus)
+    request = await ask_hooks(engine, attempt.trigger, attempt.focus, request, plan.summary_tokens)
+    for note in engine.take_notes():
+        yield note
     for retry in range(engine.limits.compaction_retries + 1):
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
@@ -128,8 +160,9 @@ async def _fitted(engine: Engine, request: Request, summary_tokens: int) -> Requ
     count decides, if it has one: nothing is left out of a summary on a guess.
     """
     attempt, window = 1, engine.window
-    while window is not None and await _size(engine, request, window - summary_tokens) > (
-        window - summary_tokens
+    answer_tokens = summary_tokens + engine.memory_tokens
+    while window is not None and await _size(engine, request, window - answer_tokens) > (
+        window - answer_tokens
     ):
         request = _shrunk(engine, request, attempt, summary_tokens)
         attempt += 1
@@ -233,7 +266,7 @@ def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
 def build_request(engine: Engine, plan: Plan, focus: str = "") -> Request:
     """Return the prompt as last sent plus the instruction, its breakpoints where they were."""
     sent = tuple(engine.transcript.view[: plan.sent])
-    instruction = pure.build_instruction(engine.texts.summary, plan.summary_tokens, focus)
+    instruction = pure.build_instruction(engine.summary_text, plan.summary_tokens, focus)
     return _compaction_request(engine, sent, instruction, plan.summary_tokens)
 
 
@@ -241,12 +274,13 @@ def _compaction_request(
     engine: Engine, sent: tuple[Message, ...], instruction: Message, summary_tokens: int
 ) -> Request:
     window = window_of(engine.limits, engine.facts)
-    limit = summary_tokens + 8_000
+    answer_tokens = summary_tokens + engine.memory_tokens
+    limit = answer_tokens + 8_000
     if window is not None:
         limit = min(limit, int(window - 1.15 * engine.meter.estimate_request([*sent, instruction])))
     if engine.facts.max_output_tokens is not None:
         limit = min(limit, engine.facts.max_output_tokens)
-    base = engine.request_for(sent, max(limit, summary_tokens, LEAST_OUTPUT))
+    base = engine.request_for(sent, max(limit, answer_tokens, LEAST_OUTPUT))
     return Request(
         model=base.model,
         system=base.system,
@@ -270,14 +304,17 @@ def _shrunk(engine: Engine, request: Request, attempt: int, summary_tokens: int)
 
 
 async def _build_entry(
-    engine: Engine, attempt: Attempt, plan: Plan, summary: str, started: float
+    engine: Engine, attempt: Attempt, plan: Plan, summary: str, started: float, told: str
 ) -> CompactionEntry:
     """Return the entry that will be recorded. Raises CompactionError if it would free nothing."""
     transcript = engine.transcript
     kept = transcript.view[plan.cut :]
-    sections = await build_sections(engine, kept)
     summary = _bounded(engine, engine.ports.redactor.text(summary), plan.summary_tokens)
-    message, items = pure.build_summary_message(engine.texts.resume, summary, sections)
+    missing = await find_missing(summary, transcript, engine.ports.kernel)
+    remark = missing_line(missing)
+    summary_tokens = engine.meter.estimate_text(f"{summary}\n{remark}")
+    sections = await build_sections(engine, kept, summary_tokens, told)
+    message, items = pure.build_summary_message(engine.texts.resume, summary, sections, remark)
     replaced = transcript.view[: plan.cut]
     turns = transcript.turns_of(replaced) or (transcript.turn, transcript.turn)
     entry = CompactionEntry(
@@ -298,6 +335,7 @@ async def _build_entry(
         usage=attempt.usage,
         reinjected=items,
         focus=attempt.focus or None,
+        missing=missing,
     )
     after = [message, *kept_messages(transcript.view, entry)]
     tokens_after = engine.meter.estimate_request(after)

@@ -36,6 +36,7 @@ from .events import (
     RetryScheduled,
     StepDiscarded,
 )
+from .memory import MEMORY_SHARE, MEMORY_TOKENS
 from .offload import LEAST_RESULT_TOKENS, SMALL_SHARE, Room
 from .ports import (
     CacheTtl,
@@ -89,6 +90,7 @@ class Texts:
 
     summary: str
     resume: str
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,7 @@ class Engine:
         if weights is None:
             return None
         prefix = self.meter.prefix_tokens(self.account.factor)
-        instruction = self.meter.estimate_text(self.texts.summary)
+        instruction = self.meter.estimate_text(self.summary_text)
         return self.account.bill(Budgets.of(self.limits, self.window, prefix), weights, instruction)
 
     def _multiple(self) -> float:
@@ -363,10 +365,25 @@ class Engine:
             self.limits,
             self.used.cautious,
             self.meter,
-            instruction_tokens=math.ceil(SAFETY * self.meter.estimate_text(self.texts.summary)),
+            instruction_tokens=math.ceil(SAFETY * self.meter.estimate_text(self.summary_text))
+            + self.memory_tokens,
             images_left=max(0, self.facts.max_images - pictures.count),
             image_chars_left=max(0, MOST_IMAGE_CHARS - pictures.chars),
         )
+
+    @property
+    def summary_text(self) -> str:
+        """The template that asks for a summary, and for what to remember where memory is on."""
+        texts = self.texts
+        return f"{texts.summary}\n\n{texts.memory}" if self.ports.memory.is_on else texts.summary
+
+    @property
+    def memory_tokens(self) -> int:
+        """What the `<memory>` part of a summary's reply may take; 0 where memory is off."""
+        if not self.ports.memory.is_on:
+            return 0
+        most = MEMORY_TOKENS if self.window is None else int(MEMORY_SHARE * self.window)
+        return min(MEMORY_TOKENS, most)
 
     # Requests -----------------------------------------------------------------------------------
 

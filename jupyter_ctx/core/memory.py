@@ -16,7 +16,7 @@ MOST_FACTS, MOST_FACT_CHARS = 10, 300
 MEMORY_TOKENS, MEMORY_SHARE = 500, 0.02
 """What is kept free for the part in the answer: tokens, and at most this share of the window."""
 
-_OPEN = re.compile(r"(?:^|(?<=>))[ \t]*<memory>", re.IGNORECASE | re.MULTILINE)
+_OPEN = re.compile(r"(?:^|(?<=</summary>))[ \t]*<memory>", re.IGNORECASE | re.MULTILINE)
 _CLOSE = re.compile(r"</memory>[ \t]*", re.IGNORECASE)
 # Where the summary goes on behind a part that was not closed.
 _RESUMES = re.compile(r"^[ \t]*(?:#|</?summary>)|(?=</summary>)", re.IGNORECASE | re.MULTILINE)

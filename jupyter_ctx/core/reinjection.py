@@ -1,27 +1,26 @@
-"""What a compaction puts back beside the summary: the user's words, live names, results, cells.
+"""What a compaction puts back beside the summary, chosen within budgets. Pure.
 
-The `choose_` functions are pure; `build_sections` asks the kernel for the rest.
+`recent.py` chooses cells and files; `gathering.py` asks for what there is and holds the sum of all.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from .blocks import Message, words_of
+from .blocks import Message
 from .pins import pin_notice, stands_in
+from .ports import PlanItem, Skill
 from .transcript import Reinjected
-from .window import DEFAULTS, share, window_of
-
-if TYPE_CHECKING:
-    from .engine import Engine
 
 CountText = Callable[[str], int]
 
 MOST_NAMES, MOST_OLDER = 10, 20
 BEGINNING_CHARS = 600
+ITEM_CHARS = 500
+"""An item of the plan is one line; a longer one is cut."""
+CHARS_PER_TOKEN = 16
+"""No text but blanks has more characters to a token: a longer one need not be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def choose_instructions(
     lines = ["# What the user asked, in their own words, oldest first"]
     lines += [f"## Turn {turn}\n{chosen[turn]}" for turn in sorted(chosen)]
     if left_out:
-        names = _turn_names("prompt", left_out)
+        names = turn_names("prompt", left_out)
         lines.append(f"Not repeated here, read them with `read_result`: {names}")
     items = tuple(
         Reinjected("instruction", f"prompt-{turn}", count(chosen[turn])) for turn in sorted(chosen)
@@ -87,7 +86,7 @@ def choose_instructions(
     return Section("\n\n".join(lines), items)
 
 
-def _turn_names(kind: str, turns: Sequence[int]) -> str:
+def turn_names(kind: str, turns: Sequence[int]) -> str:
     """Return the names of the texts of `turns`, which ascend: as few words as a long list allows.
 
     Runs are given by their ends; beyond `MOST_NAMES` runs, the rest by theirs.
@@ -153,132 +152,69 @@ def choose_pins(
     return Section("\n\n".join(notice for _, notice in notices), items)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The present source of a cell."""
-
-    id: str
-    label: str
-    text: str
+_PLAN_MARKS = {"pending": "[ ]", "in_progress": "[ ] (in progress)", "done": "[x]"}
+_PLAN_ORDER = ("in_progress", "pending", "done")
 
 
-def choose_sources(
-    sources: Sequence[Source],
-    budget_tokens: int,
-    count: CountText,
-    most_each_tokens: int = 5_000,
-    older: Sequence[str] = (),
-) -> Section | None:
-    """Return the sources (newest first) as one section; what is too long only by name and id.
+def choose_plan(plan: Sequence[PlanItem], budget_tokens: int, count: CountText) -> Section | None:
+    """Return the plan in its order; what does not fit is left out, what was done longest ago first.
 
-    `most_each_tokens` bounds one source, `budget_tokens` all of them (tokens, DESIGN.md 5). Of
-    `older` cells the first `MOST_OLDER` labels are given.
+    None if there is no plan, or the budget is 0.
     """
-    if not sources and not older:
+    chosen: dict[int, tuple[str, int]] = {}
+    spent = 0
+    for index in sorted(range(len(plan)), key=lambda i: _plan_rank(plan, i)):
+        line = f"- {_PLAN_MARKS[plan[index].state]} {_one_line(plan[index].text)}"
+        tokens = count(line) + 1
+        if spent + tokens <= budget_tokens:
+            chosen[index] = line, tokens
+            spent += tokens
+    if not chosen:
         return None
-    lines = ["# Cells edited or run most recently, newest first, in their present form"]
+    lines = ["# The plan", *(chosen[index][0] for index in sorted(chosen))]
+    if len(chosen) < len(plan):
+        lines.append(f"- … and {len(plan) - len(chosen):,} more")
+    items = tuple(Reinjected("plan", str(i + 1), chosen[i][1]) for i in sorted(chosen))
+    return Section("\n".join(lines), items)
+
+
+def _plan_rank(plan: Sequence[PlanItem], index: int) -> tuple[int, int]:
+    """Return how late an item is chosen: what is under way, what is to come, the newest done."""
+    state = plan[index].state
+    return _PLAN_ORDER.index(state), -index if state == "done" else index
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text[: 2 * ITEM_CHARS].split())
+    return line if len(line) <= ITEM_CHARS else line[: ITEM_CHARS - 1] + "…"
+
+
+def choose_skills(
+    skills: Sequence[Skill], each_tokens: int, budget_tokens: int, count: CountText
+) -> Section | None:
+    """Return the skills in use (the last one loaded first), whole or by name only.
+
+    By name: one of more than `each_tokens`, and what does not fit `budget_tokens` together. Beyond
+    `MOST_OLDER` skills they are only counted.
+    """
+    if not skills:
+        return None
+    chunks = ["# Skills in use, the last one loaded first"]
     items: list[Reinjected] = []
     spent = 0
-    for source in sources:
-        tokens = count(source.text)
-        if tokens > most_each_tokens or spent + tokens > budget_tokens:
-            lines.append(f"## {source.label}\nToo long to repeat: `read_cell` gives it.")
-            items.append(Reinjected("cell", source.id, 0))
-            continue
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", source.text)), 3)
-        lines.append(f"## {source.label}\n{fence}python\n{source.text}\n{fence}")
-        items.append(Reinjected("cell", source.id, tokens))
-        spent += tokens
-    if older:
-        more = f" and {len(older) - MOST_OLDER:,} more" if len(older) > MOST_OLDER else ""
-        lines.append(f"Older ones, for `read_cell`: {', '.join(older[:MOST_OLDER])}{more}")
-    return Section("\n\n".join(lines), tuple(items))
+    for skill in skills[:MOST_OLDER]:
+        name = _one_line(skill.name)
+        chunk = f"## {name}\n{skill.text}"
+        if is_longer(skill.text, each_tokens, count) or spent + count(chunk) > budget_tokens:
+            chunk = f"## {name}\nToo long to repeat: `skill` loads it again."
+        chunks.append(chunk)
+        items.append(Reinjected("skill", name, count(chunk)))
+        spent += items[-1].tokens
+    if len(skills) > MOST_OLDER:
+        chunks.append(f"… and {len(skills) - MOST_OLDER:,} more")
+    return Section("\n\n".join(chunks), tuple(items))
 
 
-# Asking for it ----------------------------------------------------------------------------------
-
-
-async def build_sections(engine: Engine, kept: Sequence[Message]) -> list[Section | None]:
-    """Return what is put back, in the order of DESIGN.md 5."""
-    limits, transcript = engine.limits, engine.transcript
-    window = window_of(limits, engine.facts)
-    count = engine.meter.estimate_text
-    kept_ids = {id(message) for message in kept}
-    prompts = [
-        Instruction(turn, words)
-        for turn, message in sorted(transcript.prompts.items())
-        if id(message) not in kept_ids and (words := words_of(message))
-    ]
-    first_turn = min(transcript.prompts, default=None)
-    instructions = choose_instructions(
-        prompts,
-        first_turn,
-        share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
-        count,
-        most_tokens=None if window is None else (window - (engine.reserve or 0)) // 2,
-    )
-    pins = choose_pins(transcript.pins, kept, count)
-    inventory = await _inventory(engine, window)
-    return [instructions, pins, inventory, _results(engine, window), await _cells(engine, window)]
-
-
-async def _inventory(engine: Engine, window: int | None) -> Section | None:
-    """Return the live names of the kernel."""
-    limits, count = engine.limits, engine.meter.estimate_text
-    variables = await engine.ports.kernel.load_variables()
-    rows = [
-        (
-            v.name,
-            f"`{v.name}`: {v.type}"
-            + (f", {v.shape}" if v.shape else "")
-            + (f", {v.size}" if v.size else "")
-            + (f", from {v.cell}" if v.cell else ""),
-        )
-        for v in variables
-    ]
-    return choose_lines(
-        "# Names alive in the kernel now",
-        "variable",
-        rows,
-        share(limits.inventory_tokens, DEFAULTS.inventory_tokens, window),
-        count,
-    )
-
-
-async def _cells(engine: Engine, window: int | None) -> Section | None:
-    """Return the cells: those whose source changed last in full, the others by name."""
-    limits, redact = engine.limits, engine.ports.redactor.text
-    cells = [cell for cell in await engine.ports.kernel.load_cells() if not cell.is_agent]
-    cells.sort(key=lambda cell: -(cell.source_order or cell.order))
-    sources = [Source(c.id, f"cell:{c.id} (In[{c.count}])", redact(c.source)) for c in cells]
-    budget = share(limits.cells_tokens, DEFAULTS.cells_tokens, window)
-    return choose_sources(
-        sources[: limits.recent_cells],
-        budget,
-        engine.meter.estimate_text,
-        older=[source.label for source in sources[limits.recent_cells :]],
-    )
-
-
-def _results(engine: Engine, window: int | None) -> Section | None:
-    """Return the list of offloaded results, newest first."""
-    rows = [
-        (
-            fate.tool_use_id,
-            f"`{fate.tool_use_id}`: {fate.tool}, {fate.lines:,} lines, {fate.chars:,} characters",
-        )
-        for fate in reversed(engine.transcript.stored)
-    ]
-
-    def find_rest(ids: Sequence[str]) -> str:
-        turns = engine.transcript.turns_of_results(ids)
-        return f", named in {_turn_names('turn', turns)}" if turns else ""
-
-    return choose_lines(
-        "# Stored results, newest first; read them with `read_result`",
-        "result",
-        rows,
-        share(engine.limits.results_tokens, DEFAULTS.results_tokens, window),
-        engine.meter.estimate_text,
-        find_rest,
-    )
+def is_longer(text: str, most_tokens: int, count: CountText) -> bool:
+    """Say whether `text` takes more than `most_tokens`; a very long one is not counted for it."""
+    return len(text) > CHARS_PER_TOKEN * most_tokens or count(text) > most_tokens

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_ctx.core import compaction as c
+from jupyter_ctx.core import recent as rc
 from jupyter_ctx.core import reinjection as r
 from jupyter_ctx.core.blocks import (
     Image,
@@ -187,8 +188,8 @@ def test_a_long_instruction_in_between_is_a_preview():
 
 def test_sources_too_long_are_named():
     """A cell over its bound is named with its id, the next one still comes whole."""
-    sources = [r.Source("a", "cell:a", "y" * 90), r.Source("b", "cell:b", "z = 1")]
-    section = r.choose_sources(sources, 100, letters, most_each_tokens=50)
+    sources = [rc.Source("a", "cell:a", "y" * 90), rc.Source("b", "cell:b", "z = 1")]
+    section = rc.choose_sources(sources, 100, letters, most_each_tokens=50)
 
     assert "cell:a" in section.text
     assert "y" * 10 not in section.text
@@ -197,7 +198,7 @@ def test_sources_too_long_are_named():
 
 def test_a_fence_in_a_source_does_not_end_it():
     """A source with backticks is fenced by more of them."""
-    section = r.choose_sources([r.Source("a", "cell:a", "s = '''```'''")], 100, letters)
+    section = rc.choose_sources([rc.Source("a", "cell:a", "s = '''```'''")], 100, letters)
 
     assert "````python" in section.text
 
