@@ -12,6 +12,7 @@ CtxError
 │  ├─ OverloadedError       529 or 5xx; carries `retry_after_s`
 │  ├─ PromptTooLongError    over the window; carries `actual_tokens`, `limit_tokens` or None
 │  ├─ RequestTooLargeError  413, over the byte limit
+│  ├─ ThinkingRefusedError  thinking that was sent back is refused where it stands now
 │  ├─ RequestRefusedError   any other 4xx: quota, region, a request the provider finds invalid
 │  └─ StreamBrokenError     the stream ended before `message_stop`, or was no valid stream
 ├─ CompactionError          the summary failed; the transcript is unchanged
@@ -122,6 +123,13 @@ class PromptTooLongError(ModelError):
 
 class RequestTooLargeError(ModelError):
     """The request's bytes are over the provider's limit (413); tokens are not the matter."""
+
+
+class ThinkingRefusedError(ModelError):
+    """Thinking that was sent back is refused (400): what stands before it has changed.
+
+    The same messages without their thinking may be sent.
+    """
 
 
 class RequestRefusedError(ModelError):

@@ -1,6 +1,7 @@
 """What follows a model call, row by row of `recovery.next_action`, through the real SDK."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,8 @@ from jupyter_ctx.core.events import (
     StepDiscarded,
     TurnFinished,
 )
+from jupyter_ctx.core.transcript import PrefixEntry, Transcript
+from jupyter_ctx.testing import MemoryStore
 from tests.fake_anthropic import (
     FakeAnthropic,
     call,
@@ -29,7 +32,18 @@ from tests.fake_anthropic import (
 )
 from tests.fake_anthropic.checks import assert_append_only, assert_healthy
 from tests.talk import MODEL, run, talk
-from tests.wire import answering, blocks, filler, is_summary, of, printing, steps, summaries, window
+from tests.wire import (
+    answering,
+    blocks,
+    filler,
+    is_summary,
+    of,
+    printing,
+    steps,
+    summaries,
+    window,
+    without_marks,
+)
 
 HALF_CALL = call("run_code", _raw='{"code": "print(1')
 
@@ -313,3 +327,66 @@ def test_a_switch_leaves_no_thinking_that_is_refused():
         session.switch_model(MODEL)
         assert run(session, "three")[-1].outcome == "done"
         assert_healthy(server)
+
+
+THINKING_REFUSALS = [
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
+    "different conversation: the content before it has changed since it was created.",
+    "messages.5.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant "
+    "message cannot be modified. These blocks must remain as they were in the original response.",
+    "messages.3.content.1: Invalid `signature` in `redacted_thinking` block",
+]
+
+
+@pytest.mark.parametrize("words", THINKING_REFUSALS)
+def test_refused_thinking_is_left_out_once_and_for_all(words):
+    """Thinking that a provider refuses leaves the view; the same step is sent again without it.
+
+    Nothing else changes, the user is told, and what is thought from then on is kept again.
+    """
+    script = [*steps(2), "One.", status(400, words), *steps(1), "Two.", "Three."]
+    with FakeAnthropic(script, models=window(200_000)) as server, talk(server) as session:
+        run(session, "one")
+        events = run(session, "two")
+        assert events[-1].outcome == "done"
+        refused, again, after = server.messages[3:6]
+        assert blocks(refused, "thinking")
+        assert not blocks(again, "thinking")
+        assert without_marks(again.messages) == without_marks(refused.messages, thinking=False)
+        assert len(blocks(after, "thinking")) == 1
+        assert len([n for n in of(events, NoteAdded) if "thinking" in n.title]) == 1
+        view = list(session.transcript.view)
+        assert list(Transcript(session._ports.store.entries).view) == view
+        run(session, "three")
+        assert assert_append_only(server.messages[4:]) == []
+        assert not server.unused
+
+
+def test_thinking_bound_to_an_edited_prefix_is_left_out():
+    """A log whose system prompt was changed by hand goes on: the strict server refuses it once."""
+    store = MemoryStore()
+    script = [*steps(2), "One.", "Two."]
+    with FakeAnthropic(script, models=window(200_000)) as server:
+        with talk(server, store=store) as session:
+            run(session, "one")
+        edited = [
+            replace(entry, system="You are someone else.")
+            if isinstance(entry, PrefixEntry)
+            else entry
+            for entry in store.entries
+        ]
+        with talk(server, entries=edited) as session:
+            assert run(session, "two")[-1].outcome == "done"
+        assert [record.status for record in server.messages] == [200, 200, 200, 400, 200]
+
+
+def test_thinking_refused_again_ends_the_turn_with_the_providers_words():
+    """A second refusal in the same step is shown; there is no loop."""
+    script = [*steps(1), "One.", *[status(400, THINKING_REFUSALS[0])] * 2, "Two."]
+    with FakeAnthropic(script, models=window(200_000)) as server, talk(server) as session:
+        run(session, "one")
+        events = run(session, "two")
+        assert events[-1].outcome == "failed"
+        assert "different conversation" in events[-1].error
+        assert run(session, "three")[-1].outcome == "done"
+        assert not server.unused

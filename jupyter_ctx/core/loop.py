@@ -24,6 +24,7 @@ from .blocks import (
     text_of,
     user,
     without_last_thinking,
+    without_thinking,
 )
 from .breaks import REFUSED
 from .budget import Budget, is_bare_done
@@ -49,6 +50,7 @@ from .ports import ReplyDone
 from .recovery import (
     Compact,
     Continue,
+    DropThinking,
     EndTurn,
     Fail,
     Failed,
@@ -64,7 +66,14 @@ from .repair import orphan_results
 from .reply import Reply
 from .tokens import SAFETY
 from .toolcalls import ToolCalls
-from .transcript import ExcludeEntry, Kind, MessageEntry, SpentEntry, Trigger
+from .transcript import (
+    ExcludeEntry,
+    Kind,
+    MessageEntry,
+    RepairEntry,
+    SpentEntry,
+    Trigger,
+)
 from .window import LEAST_OUTPUT
 
 STOPPED_TEXT = "[Stopped by the user]"
@@ -78,6 +87,7 @@ CUT_SHORT = {
     "pause_turn": "the provider paused it several times",
     "tool_use": "the model announced a tool call and sent none",
 }
+THINKING_REFUSED = "The provider refused the thinking of earlier answers."
 NOT_SENT = "[The user's prompt before this one was not sent. {reason}]"
 GAUGE_EVERY_CHARS = 400
 
@@ -380,6 +390,8 @@ class Turn:
                     yield event
                 self.paused = engine.transcript.view[-1] if reply.is_whole(kept) else None
                 self.state = replace(self.state, pauses=self.state.pauses + 1)
+            case DropThinking():
+                self._drop_thinking()
             case Compact(keep_partial=keep_partial):
                 async with aclosing(self._recover(reply, outcome, keep_partial)) as events:
                     async for event in events:
@@ -398,6 +410,19 @@ class Turn:
         self.budget = self.budget.nudge()
         self.state = self._fresh_state()
         return True
+
+    def _drop_thinking(self) -> None:
+        """Leave all thinking out of the view, since the provider refuses it there; say so."""
+        engine = self.engine
+        self.reply = None
+        self.state = replace(self.state, thinking_dropped=True)
+        bare = tuple(kept for m in engine.transcript.view if (kept := without_thinking(m)))
+        engine.record(RepairEntry(engine.ports.clock.now(), bare, THINKING_REFUSED))
+        engine.note(
+            "warning",
+            THINKING_REFUSED,
+            "It was left out, and the prompt is written to the cache anew.",
+        )
 
     async def _recover(
         self, reply: Reply, outcome: Replied | Failed, keep_partial: bool
@@ -461,9 +486,7 @@ class Turn:
         self._record_spent(reply, "refusal")
         self.reply = None
         self._exclude_turn(REFUSED)
-        raise _TurnOver(
-            "failed", "refusal", f"{REFUSED} {detail or ''}".strip()
-        )
+        raise _TurnOver("failed", "refusal", f"{REFUSED} {detail or ''}".strip())
 
     def _exclude_turn(self, reason: str, *, is_told: bool = False) -> None:
         """Leave this turn's messages out of the view, if no compaction came since its prompt."""

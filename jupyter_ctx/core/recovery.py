@@ -10,6 +10,7 @@ from ..errors import (
     PromptTooLongError,
     RateLimitedError,
     RequestTooLargeError,
+    ThinkingRefusedError,
     UnreachableError,
 )
 
@@ -47,6 +48,7 @@ class TurnState:
     most_continuations: int = 3
     pauses: int = 0
     most_pauses: int = 5
+    thinking_dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class DropThinking:
+    """Leave all earlier thinking out of the view, then send again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Compact:
     """Compact, then send again; keep the partial text first if `keep_partial`."""
 
@@ -96,7 +103,9 @@ class Fail:
     error: ModelError
 
 
-Action: TypeAlias = RunTools | EndTurn | RaiseOutput | Continue | Resume | Compact | Refuse | Fail
+Action: TypeAlias = (
+    RunTools | EndTurn | RaiseOutput | Continue | Resume | DropThinking | Compact | Refuse | Fail
+)
 
 
 def next_action(state: TurnState, outcome: Outcome) -> Action:
@@ -105,6 +114,8 @@ def next_action(state: TurnState, outcome: Outcome) -> Action:
     match outcome:
         case Failed(error=PromptTooLongError() | RequestTooLargeError()) if may_compact:
             return Compact()
+        case Failed(error=ThinkingRefusedError()) if not state.thinking_dropped:
+            return DropThinking()
         case Failed(error=error):
             return Fail(error)
         case Replied(stop_reason="tool_use" | "end_turn", has_tool_use=True):

@@ -27,6 +27,7 @@ from ..errors import (
     RequestRefusedError,
     RequestTooLargeError,
     StreamBrokenError,
+    ThinkingRefusedError,
     UnknownModelError,
     UnreachableError,
 )
@@ -72,6 +73,12 @@ _QUOTA_CODES: Final = re.compile(r"spend_limit|billing|insufficient_quota|not_bi
 _QUOTA_WORDS: Final = re.compile(
     r"credit balance|usage limits?\b|spend(ing)? limit|exceeded your current quota|billing", re.I
 )
+_THINKING_WORDS: Final = re.compile(
+    r"invalid .?signature.? in .?(redacted_)?thinking|thinking.{0,40} blocks? .*cannot be modified"
+    r"|thinking.{0,20} block.{0,20} (is )?bound to",
+    re.I | re.S,
+)
+"""Thinking sent back behind an edited prefix, or to another model (API.md 1)."""
 _REGION_CODES: Final = frozenset({"unsupported_region", "region_not_supported", "forbidden"})
 _REGION_WORDS: Final = re.compile(
     r"(country|region|location|territory)[^.]{0,40}not supported"
@@ -204,6 +211,11 @@ def classify(refusal: Refusal, where: Where) -> ModelError:
             f"The request has more bytes than {where.url} takes {at}: /compact or start with /new."
         )
         return RequestTooLargeError(
+            _explain(text, refusal, where), status=status, request_id=request_id
+        )
+    if status == 400 and _THINKING_WORDS.search(refusal.words):
+        text = f"{where.url} refused thinking of earlier answers {at}: send the prompt again."
+        return ThinkingRefusedError(
             _explain(text, refusal, where), status=status, request_id=request_id
         )
     if status == 429 or status in (408, 409) or (status or 0) >= 500:

@@ -6,6 +6,7 @@ from jupyter_ctx.core import recovery
 from jupyter_ctx.core.recovery import (
     Compact,
     Continue,
+    DropThinking,
     EndTurn,
     Fail,
     Failed,
@@ -26,10 +27,12 @@ from jupyter_ctx.errors import (
     RateLimitedError,
     RequestTooLargeError,
     StreamBrokenError,
+    ThinkingRefusedError,
     UnreachableError,
 )
 
 TOO_LONG = PromptTooLongError(actual_tokens=210_000, limit_tokens=200_000)
+THINKING = ThinkingRefusedError("bound to another conversation", status=400)
 REFUSED = AuthError("The key was refused.", status=401)
 
 
@@ -65,6 +68,8 @@ REFUSED = AuthError("The key was refused.", status=401)
         (TurnState(compacted=True), Failed(TOO_LONG), Fail(TOO_LONG)),
         (TurnState(can_compact=False), Failed(TOO_LONG), Fail(TOO_LONG)),
         (TurnState(), Failed(REFUSED), Fail(REFUSED)),
+        (TurnState(), Failed(THINKING), DropThinking()),
+        (TurnState(thinking_dropped=True), Failed(THINKING), Fail(THINKING)),
     ],
 )
 def test_next_action(state, outcome, action):
@@ -121,5 +126,6 @@ def test_what_may_not_be_retried():
 def test_the_union_is_complete():
     """Every class of the module that is an action is part of `Action`."""
     actions = {RunTools, EndTurn, RaiseOutput, Continue, Resume, Compact, Refuse, Fail}
+    actions |= {DropThinking}
 
     assert set(recovery.Action.__args__) == actions
