@@ -37,6 +37,7 @@ from .core.events import (
 )
 from .core.history import UsagePoint, find_usage_points
 from .core.loop import Prompt, Turn
+from .core.names import find_missing
 from .core.pins import most_pin_tokens, pin_notice
 from .core.ports import (
     Clock,
@@ -354,6 +355,31 @@ class Session:
             "state": self._summary_state(entry.n),
         }
 
+    async def find_missing_names(self, n: int | None = None) -> tuple[str, ...]:
+        """Return what summary `n` (the last one) names and the kernel has no more.
+
+        Names first, then cells as `cell:ID`; as the kernel is now. Empty if there is no such
+        compaction. For the loop that drives the turns.
+        """
+        entry = self.find_compaction(n)
+        if entry is None:
+            return ()
+        return await find_missing(entry.summary, self.transcript, self._ports.kernel)
+
+    def missing_names(self, n: int | None = None) -> tuple[str, ...]:
+        """The same for a caller's own thread; blocks. Raises BusyError while a turn runs."""
+        found: list[str] = []
+
+        async def look() -> AsyncGenerator[CtxEvent, None]:
+            found.extend(await self.find_missing_names(n))
+            for note in self._engine.take_notes():
+                yield note
+
+        if self._is_running:
+            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
+        self._ports.runner.run(look, lambda event: None)
+        return tuple(found)
+
     def _summary_state(self, n: int) -> str:
         if n in self.transcript.undone:
             return "undone"
@@ -446,11 +472,15 @@ class Session:
         self, compaction: AsyncGenerator[CtxEvent, None]
     ) -> AsyncGenerator[CtxEvent, None]:
         """Pass a compaction's events on; one that is stopped has failed, and said so."""
+        is_over = False
         try:
             async with aclosing(compaction) as events:
                 async for event in events:
+                    is_over = is_over or isinstance(event, CompactionFinished | CompactionFailed)
                     yield event
         except asyncio.CancelledError:
+            if is_over:  # only what comes after it was stopped
+                return
             engine = self._engine
             failures = engine.transcript.failures_in_a_row
             yield CompactionFailed(

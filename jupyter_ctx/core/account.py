@@ -52,7 +52,7 @@ FIRST_CALL, MID_TURN = 0.5, 1.25
 BYTES_PER_TOKEN = 4
 LONG_PROMPT_TOKENS, SHORT_PROMPT_TOKENS = 2_000, 170
 RESULT_LINE_TOKENS = 30
-_FROM_KERNEL = frozenset({"variable", "cell", "pin"})
+_NOT_IN_LOG = frozenset({"pin", "plan", "skill", "variable", "cell", "file", "hook"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class Account:
             case FateEntry(fate="offload"):
                 self._stored += 1
             case CompactionEntry(reinjected=items):
-                self._from_kernel = sum(item.tokens for item in items if item.kind in _FROM_KERNEL)
+                self._from_kernel = sum(item.tokens for item in items if item.kind in _NOT_IN_LOG)
                 self._begin(factor)
             case SummaryUndoEntry() | RewindEntry() | RepairEntry():
                 self._take_prompts(transcript.prompts, factor)

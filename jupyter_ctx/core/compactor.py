@@ -147,10 +147,24 @@ async def _ask(
             return
         except (PromptTooLongError, RequestTooLargeError) as error:
             if retry == engine.limits.compaction_retries:
-                raise
+                raise CompactionError(_too_long(engine, request, error, retry)) from error
             if isinstance(error, PromptTooLongError):
                 engine.learn_window(error)
             request = _shrunk(engine, request, retry + 1, plan.summary_tokens)
+
+
+def _too_long(engine: Engine, request: Request, error: ModelError, cuts: int) -> str:
+    tokens = engine.meter.estimate_request(request.messages)
+    times = "once" if cuts == 1 else f"{cuts:,} times"
+    cut = f", though it was cut {times}" if cuts else ""
+    return (
+        f"The compaction request is too long{cut}: ≈{tokens:,} of {_window(engine)}. "
+        f"The provider says: {error}"
+    )
+
+
+def _window(engine: Engine) -> str:
+    return "a window not known" if engine.window is None else f"{engine.window:,} tokens"
 
 
 async def _fitted(engine: Engine, request: Request, summary_tokens: int) -> Request:
@@ -296,7 +310,11 @@ def _compaction_request(
 
 def _shrunk(engine: Engine, request: Request, attempt: int, summary_tokens: int) -> Request:
     """Return the request made shorter; its thinking is left out, since its prefix changed."""
-    messages = pure.shrink(request.messages, attempt)
+    try:
+        messages = pure.shrink(request.messages, attempt)
+    except CompactionError as error:
+        tokens = engine.meter.estimate_request(request.messages)
+        raise CompactionError(f"{error} It takes ≈{tokens:,} of {_window(engine)}.") from error
     bare = tuple(kept for message in messages if (kept := without_thinking(message)))
     shrunk = _compaction_request(engine, bare[:-1], bare[-1], summary_tokens)
     engine.watch.allow(shrunk)

@@ -59,7 +59,8 @@ def choose_sources(
     """
     if not sources and not older:
         return None
-    chunks = ["# Edited or run most recently, newest first, in its present form"]
+    what = "Cells and files" if any(s.kind == "file" for s in sources) else "Cells"
+    chunks = [f"# {what} edited or run most recently, newest first, in their present form"]
     items: list[Reinjected] = []
     spent = 0
     for source in sources:
