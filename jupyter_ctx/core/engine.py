@@ -151,6 +151,7 @@ class Engine:
         self.account = Account()
         self.seen_ids: set[str] = set()
         self.watch = PrefixWatch()
+        self.uncountable: set[str] = set()
         self._reply_ids: dict[str | None, str] = {}
         self.spent = Usage()
         self.cost_usd: float | None = 0.0

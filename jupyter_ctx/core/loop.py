@@ -41,6 +41,7 @@ from .events import (
     TurnOutcome,
     TurnStarted,
 )
+from .exact import count_if_near
 from .offload import (
     LEAST_RESULT_TOKENS,
     ingest_prompt,
@@ -241,6 +242,7 @@ class Turn:
         """Take steps until one of them ends the turn (raises _TurnOver)."""
         engine = self.engine
         while True:
+            await count_if_near(engine)
             if engine.should_compact() and is_worth_it(engine):
                 async with aclosing(self._compact("proactive")) as events:
                     async for event in events:

@@ -28,6 +28,7 @@ from .blocks import (
 from .ports import Counter
 from .transcript import (
     CompactionEntry,
+    CountEntry,
     Entry,
     ExcludeEntry,
     MessageEntry,
@@ -185,8 +186,11 @@ class TokenMeter:
                     self._true = self._estimated = 0.0
                     self._void(transcript.view)
                 self._model = model
-            case OverflowEntry(actual_tokens=int(actual)):
-                self._observe_overflow(actual, transcript)
+            case OverflowEntry(actual_tokens=int(tokens)):
+                self._observe_count(tokens, self.raw_new(transcript), transcript.view)
+            case CountEntry(tokens=tokens, raw_tokens=raw):
+                raw = self.raw_new(transcript) if raw is None else raw
+                self._observe_count(tokens, raw, transcript.view)
             case ExcludeEntry():
                 self._shorten(transcript.view)
             case (
@@ -200,11 +204,10 @@ class TokenMeter:
             case _:
                 pass
 
-    def _observe_overflow(self, actual_tokens: int, transcript: Transcript) -> None:
-        """Take in that the provider counted `actual_tokens` for the prompt as it is now."""
-        view = transcript.view
-        self._teach(actual_tokens, self.raw_new(transcript), view, len(view))
-        self._set_base(_Base(len(view), actual_tokens))
+    def _observe_count(self, tokens: int, raw_tokens: int, view: Sequence[Message]) -> None:
+        """Take in that the provider counted `tokens` for prefix and `view`."""
+        self._teach(tokens, raw_tokens, view, len(view))
+        self._set_base(_Base(len(view), tokens))
 
     def used(self, transcript: Transcript) -> Used:
         """Return what fills the window now. Never 0 for a transcript that holds anything."""
@@ -219,6 +222,14 @@ class TokenMeter:
         base = self._bases[-1] if self._bases else None
         covers = base is not None and base.messages == len(transcript.view)
         return base.tokens if base is not None and covers else None
+
+    def is_plausible(self, tokens: int, transcript: Transcript) -> bool:
+        """Say whether `tokens` can be the provider's count of the prompt as it is now.
+
+        Not under half of the estimate: some servers count a part of it only.
+        """
+        least = max(1, LEAST_RATIO * self.used(transcript).total)
+        return least <= tokens and self._is_believed(tokens, transcript.view)
 
     def prefix_tokens(self, factor: float) -> int:
         """Return the estimated tokens of system and tools, calibrated by `factor`."""

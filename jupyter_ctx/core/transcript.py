@@ -213,10 +213,14 @@ class EditUndoneEntry:
 
 @dataclass(frozen=True, slots=True)
 class CountEntry:
-    """The provider's own count of system, tools and the view as it was then, in tokens."""
+    """The provider's own count of system, tools and the view as it was then, in tokens.
+
+    `raw_tokens` is the uncalibrated estimate of what no figure had covered before.
+    """
 
     at: float
     tokens: int
+    raw_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.transcript import (
     CompactionEntry,
     CompactionFailedEntry,
+    CountEntry,
     Entry,
     ExcludeEntry,
     FateEntry,
@@ -197,6 +198,10 @@ class _Log:
                         drop_thinking=draw(st.booleans()),
                     )
                 )
+            case "count":
+                self.entries.append(
+                    CountEntry(0.0, draw(st.integers(1, 6_000)), draw(st.integers(0, 900)))
+                )
             case "edit":
                 text = self.maker.name("edited")
                 n = draw(st.integers(1, max(1, self.compactions)))
@@ -232,7 +237,7 @@ MOVES = ("turn", "step", "step", "step", "compaction", "edit", "undo", "rewind",
 
 
 @st.composite
-def logs(draw: st.DrawFn, moves: tuple[str, ...] = (*MOVES, "repair")) -> list[Entry]:
+def logs(draw: st.DrawFn, moves: tuple[str, ...] = (*MOVES, "count", "repair")) -> list[Entry]:
     """Return entries as a session with a restless user would write them."""
     log = _Log(Maker(draw))
     for kind in ["turn", *draw(st.lists(st.sampled_from(moves), max_size=25))]:

@@ -22,6 +22,7 @@ from jupyter_ctx.core.blocks import (
 )
 from jupyter_ctx.core.tokens import TokenMeter, Used, apportion, image_tokens
 from jupyter_ctx.core.transcript import (
+    CountEntry,
     Entry,
     ExcludeEntry,
     ModelEntry,
@@ -183,6 +184,32 @@ def test_an_overflow_is_a_figure_too() -> None:
 
     assert session.used == Used(2_000, 0)
     assert session.meter.factor > PRIOR
+
+
+def test_a_count_is_a_figure_too() -> None:
+    """The provider's count of the prompt is what it takes, and teaches the factor."""
+    session, twin = (Session(PREFIX, prompt("x" * 2_000)) for _ in range(2))
+    raw = session.meter.raw_new(session.transcript)
+
+    session.add(CountEntry(0.0, 4_000, raw))
+    twin.add(CountEntry(0.0, 4_000))
+
+    assert session.used == twin.used == Used(4_000, 0)
+    assert session.meter.factor == twin.meter.factor > PRIOR
+    session.add(prompt("y" * 100))
+    assert session.used.measured == 4_000
+    assert session.used.estimated > 0
+
+
+def test_a_count_that_cannot_be_true_is_told() -> None:
+    """Under half of the estimate only a part was counted; millions above it are a mistake."""
+    session = Session(PREFIX, prompt("x" * 2_000))
+    used, plausible = session.used.total, session.meter.is_plausible
+
+    wrong = (0, -1, used // 2 - 1, 90_000_000)
+    assert [plausible(tokens, session.transcript) for tokens in wrong] == [False] * 4
+    assert plausible(used // 2 + 1, session.transcript)
+    assert plausible(2 * used, session.transcript)
 
 
 # The factor -------------------------------------------------------------------------------------
@@ -408,10 +435,11 @@ def test_a_step_counts_only_what_is_new() -> None:
 
 
 def test_loading_a_session_counts_no_text() -> None:
-    """What usage has measured is not counted again when a stored session is read."""
+    """What usage or a count has measured is not counted again when a stored session is read."""
     entries: list[Entry] = [PREFIX]
     for turn in range(1, 50):
-        entries += [prompt("p" * 50, turn), reply_entry(usage=Usage(turn * 100, 0, 0, 5))]
+        entries += [prompt("p" * 50, turn), CountEntry(0.0, turn * 100, 27)]
+        entries += [reply_entry(usage=Usage(turn * 100, 0, 0, 5))]
 
     session = Session(*entries)
 
