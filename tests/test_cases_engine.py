@@ -15,7 +15,7 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import Cell
 from jupyter_ctx.core.transcript import PrefixEntry, SessionEntry
 from jupyter_ctx.testing import FakeKernel, FakeTools
-from tests.fake_anthropic import FakeAnthropic, call, reply
+from tests.fake_anthropic import FakeAnthropic, call, refuse, reply
 from tests.fake_anthropic.checks import (
     assert_append_only,
     assert_healthy,
@@ -354,4 +354,38 @@ def test_c20_whatever_happens_beside_it_the_prefix_stays():
             if "read_result" in text
         }
         assert len(previews) == 1
+        assert_healthy(server)
+
+
+def test_c20_an_intended_break_is_kept_with_its_reason():
+    """C20: compaction, edit, undo, rewind, model switch, refusal: each break has its reason.
+
+    So has each cache miss that the provider tells of; nothing else breaks, and no block of the
+    prefix changed unmeant.
+    """
+    other = "claude-opus-5-5"
+    models = {**window(200_000), **window(200_000, other)}
+    asked = ("compaction", "summary_edit", "summary_undo", "rewind", "model_switch", "refusal")
+    begin = [part for n in range(2) for part in (*steps(2, 60), f"Turn {n}.")]
+    script = [*begin, "Summary.", "a", "b", "c", "d", "e", refuse("Not this."), "f"]
+    with FakeAnthropic(script, models=models) as server:
+        with talk(server, tail_tokens=0, cache_diagnostics="on") as session:
+            acts = [
+                session.compact,
+                lambda: session.edit_summary("The user's own words."),
+                session.undo_summary,
+                lambda: session.rewind(2),
+                lambda: session.switch_model(other),
+                lambda: run(session, "something refused"),
+            ]
+            run(session, "turn 0")
+            run(session, "turn 1")
+            for act in acts:
+                act()
+                run(session, "go on")
+            assert tuple(found.cause for found in session.prefix_breaks) == asked
+            misses = session.cost()["cache_misses"]
+            assert {miss["cause"] for miss in misses} <= set(asked)
+            assert {miss["reason"] for miss in misses} == {"messages_changed"}
+        assert not server.unused
         assert_healthy(server)
