@@ -253,7 +253,9 @@ def find_plan(engine: Engine, trigger: Trigger) -> Plan:
         estimate,
     )
     dropped = sum(map(estimate, view[:cut]))
-    if dropped < summary_tokens // LEAST_DROPPED and trigger != "manual":
+    # A summary alone that gives way to another frees nothing.
+    is_again = cut == 1 and engine.transcript.active_compaction is not None
+    if (dropped < summary_tokens // LEAST_DROPPED or is_again) and trigger != "manual":
         cut = sent  # room is needed now: better no tail than no compaction
         dropped = sum(map(estimate, view[:cut]))
     if dropped < summary_tokens // LEAST_DROPPED:
@@ -273,7 +275,10 @@ def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
     if engine.window is None:
         return False
     room = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
-    room += int(HEAD_SHARE * engine.window)
+    head, last = int(HEAD_SHARE * engine.window), engine.transcript.active_compaction
+    if last is not None:  # what came back then comes back again; long instructions take more
+        head = max(head, math.ceil(SAFETY * engine.meter.estimate_message(last.message)))
+    room += head
     return math.ceil(SAFETY * engine.meter.estimate_request(unsent)) + room > engine.window
 
 
