@@ -16,8 +16,13 @@ MOST_FACTS, MOST_FACT_CHARS = 10, 300
 MEMORY_TOKENS, MEMORY_SHARE = 500, 0.02
 """What is kept free for the part in the answer: tokens, and at most this share of the window."""
 
-_OPEN = re.compile(r"(?:^|(?<=</summary>))[ \t]*<memory>", re.IGNORECASE | re.MULTILINE)
-_CLOSE = re.compile(r"</memory>[ \t]*", re.IGNORECASE)
+_OPEN = re.compile(
+    r"(?:^|(?<=<summary>)|(?<=</summary>)|(?<=</memory>))[ \t]*<memory>",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLOSE = re.compile(r"</memory>", re.IGNORECASE)
+_STRAY = re.compile(r"^(?:[ \t]*</memory>)+", re.IGNORECASE | re.MULTILINE)
+_TAG = re.compile(r"</?memory>", re.IGNORECASE)
 # Where the summary goes on behind a part that was not closed.
 _RESUMES = re.compile(r"^[ \t]*(?:#|</?summary>)|(?=</summary>)", re.IGNORECASE | re.MULTILINE)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
@@ -32,8 +37,9 @@ def split_memory(text: str) -> tuple[str, tuple[str, ...]]:
     of the word. At most `MOST_FACTS` facts.
     """
     rest, parts = _cut_parts(text)
+    rest = _STRAY.sub("", rest)
     if parts and not rest.strip():
-        return _OPEN.sub("", _CLOSE.sub("", text)).strip(), ()
+        return _TAG.sub("", text).strip(), ()
     facts = [fact for part in parts for line in part.splitlines() if (fact := _fact(line))]
     return rest.strip(), tuple(dict.fromkeys(facts))[:MOST_FACTS]
 
