@@ -18,7 +18,7 @@ from .cache import place_breakpoints
 from .engine import Engine
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
 from .gathering import HEAD_SHARE as HEAD_SHARE
-from .gathering import build_sections
+from .gathering import build_sections, head_tokens
 from .names import find_missing, missing_line
 from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
@@ -275,7 +275,7 @@ def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
     if engine.window is None:
         return False
     room = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
-    head, last = int(HEAD_SHARE * engine.window), engine.transcript.active_compaction
+    head, last = head_tokens(engine.limits, engine.window), engine.transcript.active_compaction
     if last is not None:  # what came back then comes back again; long instructions take more
         head = max(head, math.ceil(SAFETY * engine.meter.estimate_message(last.message)))
     room += head
