@@ -179,16 +179,18 @@ def _summary(host: Host, argument: str) -> Shown:
         raise PromptError(
             f"/summary takes the number of a compaction, undo or edit TEXT, not {argument[:40]!r}."
         )
-    found = session.summary(int(argument) if argument else None)
-    if found is None:
+    entry = session.find_compaction(int(argument) if argument else None)
+    found = None if entry is None else session.summary(entry.n)
+    if entry is None or found is None:
         there = len(session.transcript.compactions)
         if not there:
             raise PromptError("This session has no compaction yet.")
         raise PromptError(f"This session has no compaction {argument}; it has 1 to {there}.")
     active = session.transcript.active_compaction
-    is_newest = active is not None and active.n == found["n"]
+    is_newest = active is not None and active.n == entry.n
     price = reports.undo_line(session, session.plan_undo()) if is_newest else ""
-    return Shown(*reports.join(reports.summary_report(found), price), {SUMMARY_MIME: found})
+    report = reports.summary_report(found, session.missing_names(entry.n))
+    return Shown(*reports.join(report, price), {SUMMARY_MIME: found})
 
 
 def _summary_undo(session: Session, number: str) -> Shown:
@@ -203,6 +205,26 @@ def _summary_undo(session: Session, number: str) -> Shown:
     if session.is_compaction_due:
         lines.append("They leave too little room, so the next call is preceded by a compaction.")
     return _said(*lines, *_told(session))
+
+
+def _rewind(host: Host, argument: str) -> Shown:
+    session = host.session
+    if not argument:
+        return Shown(*reports.turns_report(session))
+    if not argument.isdecimal():
+        raise PromptError(f"/rewind takes the number of a turn, not {argument[:40]!r}.")
+    rewind = session.rewind(int(argument))
+    gone = words.count(len(rewind.turns), "turn")
+    lines = [
+        f"The conversation is again as it was before turn {rewind.entry.turn}; {gone} taken out. "
+        "The kernel's variables and the cells stay as they are.",
+        reports.rewound_line(session, rewind),
+    ]
+    return _said(*lines, *_told(session))
+
+
+def _turn_numbers(host: Host) -> Sequence[str]:
+    return [str(n) for n in reversed(host.session.transcript.turns)]
 
 
 def _pin(host: Host, argument: str) -> Shown:
@@ -321,6 +343,14 @@ _ALL = (
         "/summary undo",
         _summary,
         lambda host: ("undo", "edit"),
+    ),
+    Command(
+        "rewind",
+        "/rewind [N]",
+        "go back to before turn N, in the conversation only; without N, list turns and the price",
+        "/rewind 3",
+        _rewind,
+        _turn_numbers,
     ),
     Command(
         "pin",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.blocks import PART_NAMES, Part
+from ..core.blocks import PART_NAMES, Message, Part, title_of
 from ..core.usage import Prices, Usage
 from . import words
 from .markdown import escape, safe_markdown
 from .plaintext import plain
 
 if TYPE_CHECKING:
+    from ..core.rewind import Rewind
     from ..core.summaries import Undo
     from ..session import Session
 
@@ -28,6 +30,33 @@ SOURCE_TEXTS = {
     "unknown": "not known",
 }
 
+
+MISS_REASONS = {
+    "model_changed": "another model",
+    "system_changed": "another system prompt",
+    "tools_changed": "other tools",
+    "messages_changed": "other messages",
+    "previous_message_not_found": "the prompt before is not known any more",
+    "unavailable": "not said",
+}
+BREAK_CAUSES = {
+    "compaction": "a compaction",
+    "rewind": "a rewind",
+    "model_switch": "a switch of the model",
+    "summary_edit": "an edited summary",
+    "summary_undo": "an undone summary",
+    "refusal": "a refused exchange was left out",
+    "left_out": "a prompt that failed was left out",
+    "repair": "the conversation was mended",
+    "prefix": "system prompt and tools were made anew",
+    "settings": "a setting was changed",
+}
+UNEXPLAINED = "nothing known"
+MOST_MISSES = 10
+"""So many cache misses have a row, the newest; those before are counted."""
+
+MOST_TURNS = 10
+"""So many turns are listed to go back to, the newest."""
 
 MOST_ROWS_OF_A_KIND = 5
 """More things of one kind that a compaction put back share a row."""
@@ -171,6 +200,7 @@ def cost_report(cost: Mapping[str, object]) -> Report:
         table(("Kind", "Tokens"), rows),
         read,
         _compactions(cost.get("compactions")),
+        _cache_misses(cost.get("cache_misses")),
         f"Prices: {source}." if source else "",
     )
 
@@ -190,8 +220,31 @@ def _compactions(listed: object) -> Report | str:
     return table(("", "Tokens before", "after", "Cost"), rows)
 
 
-def summary_report(found: Mapping[str, object]) -> Report:
-    """Return one compaction: its numbers, the summary, what it replaced and put back."""
+def _cache_misses(listed: object) -> Report | str:
+    """Return the misses that the provider told, each with its reason and the break behind it."""
+    if not isinstance(listed, Sequence) or not listed:
+        return ""
+    rows = [
+        (
+            f"Turn {one['turn']}, step {one['step']}",
+            MISS_REASONS.get(str(one["reason"]), str(one["reason"])),
+            BREAK_CAUSES.get(str(one["cause"]), UNEXPLAINED),
+            _or_unknown(one["tokens"]),
+        )
+        for one in listed[-MOST_MISSES:]
+    ]
+    before = len(listed) - len(rows)
+    return join(
+        table(("Cache miss", "The provider says", "Behind it", "Tokens"), rows, right=3),
+        f"{before:,} more before these." if before else "",
+    )
+
+
+def summary_report(found: Mapping[str, object], missing: Sequence[str] = ()) -> Report:
+    """Return one compaction: its numbers, the summary, what it replaced and put back.
+
+    `missing` are the names in the summary that the kernel has no more.
+    """
     replaced = found.get("replaced")
     turns = ""
     if isinstance(replaced, Mapping):
@@ -211,7 +264,24 @@ def summary_report(found: Mapping[str, object]) -> Report:
     back = found.get("reinjected")
     rows = _put_back(back) if isinstance(back, Sequence) else []
     put_back = table(("Put back", "Which", "Tokens"), rows, right=2) if rows else ""
-    return join(title, turns, (safe_markdown(summary), plain(summary)), put_back)
+    shown = lower_headings(safe_markdown(summary)), plain(summary)
+    gone = f"Named above, but not in the kernel any more: {', '.join(missing)}." if missing else ""
+    return join(title, turns, shown, gone, put_back)
+
+
+def lower_headings(markdown: str) -> str:
+    """Return safe Markdown whose headings are small: they are not those of the notebook."""
+    fence, lines = "", []
+    for line in markdown.split("\n"):
+        run = re.match(r"`{3,}", line)
+        if run and not fence:
+            fence = run.group()
+        elif fence and line.strip() == fence:
+            fence = ""
+        elif not fence and re.match(r"#{1,3} ", line):
+            line = f"#### {line.lstrip('#').lstrip()}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _put_back(items: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -280,6 +350,56 @@ def undo_line(session: Session, undo: Undo) -> str:
     return (
         f"/summary undo puts {back} back; the next prompt is then written anew: "
         f"{_anew(session, undo.tokens)}."
+    )
+
+
+def turns_report(session: Session) -> Report:
+    """Return the turns that `/rewind` can go back to, and what going back by one would cost."""
+    transcript = session.transcript
+    turns = transcript.turns
+    if not turns:
+        return join("The conversation has no turn yet.")
+    plans = [session.plan_rewind(n) for n in turns[-MOST_TURNS:]]
+    rows = [
+        (
+            str(plan.entry.turn),
+            _title(transcript.prompts.get(plan.entry.turn)),
+            f"≈{plan.tokens:,}",
+            "does not fit" if plan.refusal else f"≈{plan.written_tokens:,}",
+        )
+        for plan in plans
+    ]
+    before = len(turns) - len(rows)
+    return join(
+        table(("Turn", "Prompt", "Tokens before it", "Written anew"), rows, right=2),
+        f"{before:,} more before these." if before else "",
+        rewind_line(session, plans[-1]),
+    )
+
+
+def _title(prompt: Message | None) -> str:
+    return "" if prompt is None else title_of(prompt)
+
+
+def rewind_line(session: Session, rewind: Rewind) -> str:
+    """Return what a rewind would do and cost, or why it cannot be made."""
+    if rewind.refusal:
+        return rewind.refusal
+    undone = ""
+    if rewind.undone:
+        numbers = ", ".join(map(str, sorted(rewind.undone)))
+        undone = f", undoes compaction {numbers}"
+    return (
+        f"/rewind {rewind.entry.turn} takes out {words.count(rewind.messages, 'message')} of "
+        f"{words.count(len(rewind.turns), 'turn')}{undone}. {rewound_line(session, rewind)}"
+    )
+
+
+def rewound_line(session: Session, rewind: Rewind) -> str:
+    """Return what the prompt after a rewind costs."""
+    return (
+        f"The next prompt then begins with ≈{rewind.tokens:,} tokens, of which "
+        f"{_anew(session, rewind.written_tokens)} are written anew."
     )
 
 

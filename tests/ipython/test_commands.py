@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from jupyter_ctx.config import PermissionMode, Settings
 from jupyter_ctx.core.blocks import PART_NAMES
+from jupyter_ctx.core.breaks import Cause
 from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.usage import Prices
@@ -24,15 +26,17 @@ from jupyter_ctx.ipython.commands import (
 )
 from jupyter_ctx.ipython.permissions import Asker, AskPermissions
 from jupyter_ctx.ipython.reports import (
+    BREAK_CAUSES,
     Finding,
     context_report,
+    cost_report,
     doctor_report,
     model_lines,
     summary_report,
     table,
 )
 from jupyter_ctx.session import Session
-from jupyter_ctx.testing import ScriptedModel, make_session, reply
+from jupyter_ctx.testing import FakeKernel, ScriptedModel, make_session, reply
 
 from .test_markdown import acting_parts, lab_html
 
@@ -210,11 +214,12 @@ def test_compact_then_summary() -> None:
         run(host, "/summary 7")
 
 
-def _compacted() -> Host:
+def _compacted(kernel: FakeKernel | None = None) -> Host:
     long = "many words about it " * 400
     host = Host(
         make_session(
             ScriptedModel(reply(long), reply(long), reply("A summary.")),
+            kernel=kernel,
             tail_tokens=0,
             compaction="manual",
         )
@@ -447,3 +452,96 @@ def test_a_window_that_is_set_is_said_to_be_set() -> None:
     assert "window: as set." in shown(host, "/context").text
     assert "Window: 16,000 tokens (as set)." in shown(host, "/model").text
     assert "window: from the bundled table." in context_report(session.context())[1]
+
+
+def test_cache_misses_are_told_with_their_reason() -> None:
+    """Each shows the provider's reason and the break behind it; only the newest ten have a row."""
+    miss = {"turn": 1, "step": 1, "reason": "messages_changed", "tokens": 900, "cause": None}
+    told = [
+        miss,
+        {**miss, "turn": 2, "cause": "compaction"},
+        {**miss, "turn": 3, "reason": "a_new_word", "tokens": None, "cause": "model_switch"},
+    ]
+
+    text = cost_report({"cache_misses": told})[1]
+
+    assert re.search(r"^Turn 1, step 1 +other messages +nothing known +900$", text, re.M)
+    assert re.search(r"^Turn 2, step 1 +other messages +a compaction +900$", text, re.M)
+    assert re.search(r"^Turn 3, .* a_new_word +a switch of the model +not said$", text, re.M)
+    assert "Cache miss" not in cost_report({"cache_misses": []})[1]
+    many = cost_report({"cache_misses": [{**miss, "turn": n} for n in range(1, 14)]})[1]
+    assert "3 more before these." in many
+    assert "Turn 3," not in many
+    assert "Turn 4," in many
+
+
+def test_every_cause_of_a_break_has_words() -> None:
+    """No cause that the core knows is shown as unknown."""
+    assert set(BREAK_CAUSES) == set(get_args(Cause))
+
+
+def test_names_that_are_gone_are_marked_in_the_summary() -> None:
+    """`/summary` names what the summary tells of and the kernel has no more; what is there, not."""
+    kernel = FakeKernel({"sales": 1, "rows": 2})
+    host = _compacted(kernel)
+    shown(host, "/summary edit The frame `sales`, its `rows`, the column `day` and cell:c9")
+    del kernel.namespace["rows"]
+
+    found = shown(host, "/summary")
+
+    assert "Named above, but not in the kernel any more: rows, cell:c9." in found.text
+    assert "any more" not in shown(_compacted(), "/summary").text
+
+
+def test_headings_of_a_summary_are_small() -> None:
+    """They are not taken for headings of the notebook; a comment in code stays as it is."""
+    summary = "# Task\n\nwords\n\n```python\n# a comment\n```\n\n## Next\n\n##### Small"
+
+    markdown = summary_report({"n": 1, "summary": summary})[0]
+
+    lines = [line for line in markdown.splitlines() if "#" in line]
+    assert lines == ["#### Task", "# a comment", "#### Next", "##### Small"]
+
+
+def test_rewind_tells_its_price_then_goes_back() -> None:
+    """Without a number it lists turns and the price; with one it goes, and says what went."""
+    host = Host(make_session(ScriptedModel(reply("One."), reply("Two."), reply("Three."))))
+    assert "no turn yet" in shown(host, "/rewind").text
+    for prompt in ("first <b>", "second", "third"):
+        host.session.ask(prompt)
+    before = shown(host, "/rewind")
+    assert re.search(r"^2 +second +≈[\d,]+ +≈[\d,]+$", before.text, re.M)
+    assert "/rewind 3 takes out 2 messages of 1 turn." in before.text
+    assert "written anew" in before.text
+    assert acting_parts(lab_html(before.markdown)) == []
+    assert complete(host, "/rewind ") == ["3", "2", "1"]
+
+    done = shown(host, "/rewind 2")
+
+    assert "as it was before turn 2; 2 turns taken out." in done.text
+    assert "variables and the cells stay" in done.text
+    assert complete(host, "/rewind ") == ["1"]
+    with pytest.raises(PromptError, match="no turn 9"):
+        run(host, "/rewind 9")
+    with pytest.raises(PromptError, match="the number of a turn, not 'back'"):
+        run(host, "/rewind back")
+
+
+def test_a_rewind_over_a_compaction_says_that_it_undoes_it() -> None:
+    """What a compaction took out comes back with it, so its number is told."""
+    host = _compacted()
+
+    assert "undoes compaction 1" in shown(host, "/rewind").text
+
+
+def test_many_turns_to_go_back_to_are_counted() -> None:
+    """The newest ten are listed, those before are a number."""
+    host = Host(make_session(ScriptedModel(*(reply("Yes.") for _ in range(12)))))
+    for n in range(12):
+        host.session.ask(f"question {n}")
+
+    text = shown(host, "/rewind").text
+
+    assert "2 more before these." in text
+    assert "question 2" in text
+    assert "question 1\n" not in text
