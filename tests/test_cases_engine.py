@@ -125,7 +125,7 @@ def test_c13_the_request_that_brings_a_compaction_is_done_to_its_end():
     def step(n):
         return printing(f"print({n}, 'y ' * 900)", f"Step {n}. " + wordy * 10, thinking=f"now {n}")
 
-    script = answering([filler(4_750), *map(step, range(1, 6)), "All five are done."], summary)
+    script = answering([filler(4_900), *map(step, range(1, 6)), "All five are done."], summary)
     with FakeAnthropic(script, models=window(8_000)) as server:
         with talk(server, compaction="crush") as session:
             run(session, "Fill the window.")

@@ -431,7 +431,11 @@ def test_recent_cells_come_back_in_their_present_form():
         assert "untouched" not in text
         assert "older than the two" not in text
         assert "cell:eee (In[2])" in text
-        assert text.index("# Names alive") < text.index("# Stored results") < text.index("# Edited")
+        assert (
+            text.index("# Names alive")
+            < text.index("# Stored results")
+            < text.index("dited or run most recently")
+        )
         assert "%agent do it" not in text
         assert "`df`" in text
         assert {item.kind for item in entry.reinjected} >= {"instruction", "variable", "cell"}
