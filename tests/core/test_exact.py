@@ -116,6 +116,7 @@ def test_a_count_asks_for_the_prompt_that_comes_next() -> None:
     """What is counted is the prompt that the next step sends."""
     session = near_the_reserve(15_600)
     model = session.model
+    assert isinstance(model, CountingModel)
 
     assert [request.messages for request in model.counted] == [model.requests[2].messages]
 
