@@ -17,7 +17,6 @@ from .blocks import Message, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
-from .gathering import HEAD_SHARE as HEAD_SHARE
 from .gathering import build_sections, head_tokens
 from .names import find_missing, missing_line
 from .offload import LEAST_RESULT_TOKENS
