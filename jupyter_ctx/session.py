@@ -19,11 +19,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from .config import Settings
+from .core import background
 from .core.absent import NoHooks, NoMemory, NoWorkspace
 from .core.blocks import Json, text_of, title_of, words_of
 from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
-from .core.compactor import Attempt, run_compaction
+from .core.compactor import Attempt
 from .core.context import cache_read_ratio, usage_to_json
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.events import (
@@ -52,6 +53,7 @@ from .core.ports import (
     Workspace,
 )
 from .core.prefix import PrefixBreak
+from .core.preparation import State
 from .core.preview import clean_text
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
@@ -268,6 +270,11 @@ class Session:
         return "running" if self._is_running else "idle"
 
     @property
+    def preparation(self) -> State:
+        """Whether a summary is made beside the conversation: `none`, `running` or `ready`."""
+        return background.find_state(self._engine)
+
+    @property
     def total_usage(self) -> Usage:
         """The tokens of the whole session, compactions and discarded replies included."""
         return self._engine.spent
@@ -436,6 +443,7 @@ class Session:
         if not text.strip():
             raise PromptError("The prompt is empty: write it behind `%agent`.")
         with self._busy():
+            self._stop_watching()
             notices, self._notices = tuple(self._notices), []
             turn = Turn(
                 self._engine,
@@ -451,14 +459,17 @@ class Session:
             if not turn.is_recorded:
                 self._notices = [*notices, *self._notices]
             self._save_metadata()
+            if self.last_turn is not None and self.last_turn.outcome != "failed":
+                background.watch(self._engine)
 
     async def run_compaction(self, focus: str = "") -> AsyncGenerator[CtxEvent, None]:
         """Compact now, because the user asked. Ends with CompactionFinished or CompactionFailed."""
         with self._busy():
+            self._stop_watching()
             await self._load_facts()
             focus = self._ports.redactor.text(focus)
             attempt = Attempt(self.transcript.turn, "manual", focus)
-            compaction = self._stoppable(run_compaction(self._engine, attempt))
+            compaction = self._stoppable(background.compact_anew(self._engine, attempt))
             async with aclosing(compaction) as events:
                 async for event in events:
                     self._notice(event)
@@ -486,6 +497,11 @@ class Session:
             yield CompactionFailed(
                 engine.transcript.turn, STOPPED_COMPACTION, failures, engine.is_paused
             )
+
+    def _stop_watching(self) -> None:
+        """Leave the time between turns; a summary prepared for what is no longer so is given up."""
+        background.stop_watching(self._engine)
+        background.drop_stale(self._engine)
 
     def _busy(self) -> _Busy:
         if self._is_running:
@@ -523,7 +539,8 @@ class Session:
         self._facts_loaded = True
 
     async def aclose(self) -> None:
-        """Close the connections of its models, on the loop that drives its turns."""
+        """Stop what it prepares and close its models' connections, on the loop of its turns."""
+        await background.close(self._engine)
         await self._close_retired()
         await self._engine.ports.model.aclose()
 
@@ -608,6 +625,7 @@ class Session:
         model = self._ports.make_model(name)
         facts = self._ports.known_facts(model.name)
         engine = self._engine
+        background.drop(engine, background.STALE)
         self._retired.append(engine.ports.model)
         engine.ports = replace(engine.ports, model=model)
         engine.use_facts(facts, _options(self._settings, facts))

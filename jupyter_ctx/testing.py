@@ -531,7 +531,12 @@ def make_session(
     entries: Iterable[Entry] = (),
     **settings: object,
 ) -> FakeSession:
-    """Return a session over fakes; `settings` are those of `jupyter_ctx.Settings`."""
+    """Return a session over fakes; `settings` are those of `jupyter_ctx.Settings`.
+
+    Unless `prepare_calls` or `prepare_idle_s` say so, no summary is prepared in the background: a
+    script's answers are then asked for in their order.
+    """
+    settings = {"prepare_calls": 0, "prepare_idle_s": 0.0, **settings}
     kernel = kernel or (tools.kernel if tools else FakeKernel())
     tools = tools or FakeTools(kernel)
     store = store or MemoryStore()

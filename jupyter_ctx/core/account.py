@@ -9,8 +9,9 @@ cache, w one written to it, o one of output):
     compact if A + r D_t >= m K_t, and A = 0; else A = A + r D_t
 
 S is the summary's budget, P system and tools, m 0.5 alpha before a turn's first call and 1.25 alpha
-in mid-turn. `new_t` was not sent yet and stays as it is, so `prompt_t - new_t` is the prompt of the
-last call, which the provider has measured: D and A come from usage figures alone.
+in mid-turn. A summary that is prepared in the background is a call beside the others, so K_t then
+includes r x prompt_t. `new_t` was not sent yet and stays as it is, so `prompt_t - new_t` is the
+prompt of the last call, which the provider has measured: D and A come from usage figures alone.
 
 A is r times the tokens carried so far, and those are a fold over the entries: a resumed session has
 the same account. No text is counted here; what a compaction would put back is guessed from bytes.
@@ -105,21 +106,34 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The account at one moment, in weighted tokens; `droppable` in tokens, below 0 if none yet."""
+    """The account at one moment, in weighted tokens; `droppable` in tokens, below 0 if none yet.
+
+    `read` and `write` are the weights of one token read from the cache and written to it.
+    """
 
     account: float
     price: float
     droppable: int
     read: float
+    write: float = 0.0
 
     @property
     def carrying(self) -> float:
         """What the next call pays for tokens that a compaction would drop."""
         return self.read * max(0, self.droppable)
 
-    def is_due(self, m: float) -> bool:
-        """Say whether to compact before the next call; never if nothing would be dropped."""
-        return self.droppable > 0 and self.account + self.carrying >= m * self.price
+    def is_due(self, m: float, calls_ahead: int = 0) -> bool:
+        """Say whether to compact before the next call; never if nothing would be dropped.
+
+        With `calls_ahead`: before the call after so many more, if none of them added anything.
+        """
+        paid = self.account + self.carrying * (1 + calls_ahead)
+        return self.droppable > 0 and paid >= m * self.price
+
+    @property
+    def pays_when_cold(self) -> bool:
+        """Say whether writing what could be dropped to the cache anew costs more than a summary."""
+        return self.write * self.droppable > self.price
 
     def steps_left(self, m: float, growth: float) -> int | None:
         """Return how many calls come before one that is due, if each adds `growth` tokens.
@@ -278,8 +292,18 @@ class Account:
             ended = entry.kind == "reply" and entry.stop_reason == "end_turn"
             self.is_first_call = ended or entry.kind == "prompt"
 
-    def bill(self, budgets: Budgets, weights: Weights, instruction_tokens: int) -> Bill:
-        """Return the account before the next call."""
+    def bill(
+        self,
+        budgets: Budgets,
+        weights: Weights,
+        instruction_tokens: int,
+        *,
+        in_background: bool = False,
+    ) -> Bill:
+        """Return the account before the next call.
+
+        `in_background`: the summary is a call beside the others, which reads the prompt once more.
+        """
         reading = self._reading
         if reading is None or reading.budgets != budgets:
             reading = self._reading = _Reading(budgets)
@@ -290,8 +314,10 @@ class Account:
             + weights.read * budgets.prefix
             + weights.write * reading.left
         )
+        if in_background and reading.last is not None:
+            price += weights.read * reading.last.tokens
         account = weights.read * reading.carried
-        return Bill(account, price, reading.droppable, weights.read)
+        return Bill(account, price, reading.droppable, weights.read, weights.write)
 
     def _begin(self, factor: float) -> None:
         """Begin anew: what was carried before is settled."""

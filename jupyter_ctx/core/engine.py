@@ -6,9 +6,10 @@ counts. A store that fails costs a warning, never the turn: the transcript goes 
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -56,6 +57,7 @@ from .ports import (
     Workspace,
 )
 from .prefix import PrefixWatch
+from .preparation import Preparation
 from .recovery import RetryLimits, next_wait
 from .redact import Redactor
 from .reply import Reply
@@ -72,6 +74,7 @@ from .transcript import (
 from .usage import Prices, Usage
 from .window import (
     LEAST_OUTPUT,
+    PROACTIVE_PRESETS,
     Limits,
     is_stuck,
     output_limit,
@@ -82,6 +85,8 @@ from .window import (
 
 MOST_IMAGE_CHARS = 24_000_000
 """Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
+CACHE_S: Mapping[CacheTtl, float] = {"5m": 300.0, "1h": 3_600.0}
+"""How long the provider's prompt cache keeps a prompt after the start of the last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,8 @@ class Engine:
 
     `entries` are those of the stored session. `turn` is the newest one begun. `prices` gives the
     prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
-    once a call's price was not known.
+    once a call's price was not known. `requested_at` is when the last request began, in seconds
+    since the epoch. `preparation`, `preparation_rests` and `idle_timer` belong to `background.py`.
     """
 
     def __init__(
@@ -159,6 +165,10 @@ class Engine:
         self.notes: list[NoteAdded] = []
         self.streaming_chars = 0
         self.store_failed = False
+        self.preparation: Preparation | None = None
+        self.preparation_rests = False
+        self.idle_timer: asyncio.Task[None] | None = None
+        self.requested_at: float | None = None
         for entry in entries:
             self._count(entry)
         self.turn = self.transcript.turn
@@ -185,6 +195,8 @@ class Engine:
 
     def _count(self, entry: Entry) -> None:
         self.transcript.append(entry)
+        if self.preparation is not None:
+            self.preparation.observe(entry)
         self.meter.observe(entry, self.transcript)
         self.watch.observe(entry)
         measured = self.meter.measured(self.transcript)
@@ -260,19 +272,62 @@ class Engine:
         self._use_learnt_window()
         self.meter.prior = facts.factor_prior
 
-    def should_compact(self) -> bool:
-        """Say whether a compaction is due before the next call."""
+    def should_compact(self, moment: float = math.inf) -> bool:
+        """Say whether a compaction is due before the next call.
+
+        So it is earlier if `moment` (FIRST_CALL, say) is less than what this call is.
+        """
         if self.is_paused or self.is_stuck:
             return False
         if should_compact(self.used, self.limits, self.facts):
             return True
         bill = self.bill()
-        return bill is not None and bill.is_due(self._multiple())
+        return bill is not None and bill.is_due(self._multiple(moment))
+
+    def is_reserve_reached(self) -> bool:
+        """Say whether the reserve leaves no room for another call, whatever the account says."""
+        return should_compact(self.used, self.limits, self.facts)
+
+    def is_compaction_near(self, moment: float) -> bool:
+        """Say whether a compaction is due within `prepare_calls` calls, as things go on.
+
+        `moment` (FIRST_CALL or MID_TURN) says how full the account must be at those calls.
+        """
+        calls = self.limits.prepare_calls
+        if calls <= 0 or self.is_paused or self.is_stuck:
+            return False
+        ahead = calls * max(0.0, find_growth(self.transcript) or 0.0)
+        if should_compact(self.used, self.limits, self.facts, ahead_tokens=ahead):
+            return True
+        bill = self.bill()
+        return bill is not None and bill.is_due(self.limits.alpha * moment, calls)
+
+    @property
+    def is_cold(self) -> bool:
+        """Say whether the provider's prompt cache has forgotten the prompt, and that costs money.
+
+        Not known of a session that was resumed and has sent nothing yet.
+        """
+        if self.requested_at is None or not self.options.prompt_cache:
+            return False
+        ends = self.requested_at + CACHE_S[self.options.cache_ttl]
+        return self.facts.prices is not None and self.ports.clock.now() >= ends
+
+    def pays_when_cold(self) -> bool:
+        """Say whether a summary now would pay for itself if the prompt cache forgot the prompt."""
+        is_automatic = self.limits.compaction in PROACTIVE_PRESETS
+        if not is_automatic or not self.options.prompt_cache or self.requested_at is None:
+            return False
+        bill = self._bill(in_background=True)
+        return bill is not None and bill.pays_when_cold and not (self.is_paused or self.is_stuck)
 
     def bill(self) -> Bill | None:
         """Return the account of the preset `economic`; None with another, or without prices."""
         if self.limits.compaction != "economic":
             return None
+        return self._bill(in_background=self.limits.prepare_calls > 0)
+
+    def _bill(self, *, in_background: bool) -> Bill | None:
         options = self.options
         weights = Weights.of(
             self.facts.prices,
@@ -284,11 +339,13 @@ class Engine:
             return None
         prefix = self.meter.prefix_tokens(self.account.factor)
         instruction = self.meter.estimate_text(self.summary_text)
-        return self.account.bill(Budgets.of(self.limits, self.window, prefix), weights, instruction)
+        budgets = Budgets.of(self.limits, self.window, prefix)
+        return self.account.bill(budgets, weights, instruction, in_background=in_background)
 
-    def _multiple(self) -> float:
+    def _multiple(self, moment: float = math.inf) -> float:
         """Return how often the account must hold a compaction's price before the next call."""
-        return self.limits.alpha * (FIRST_CALL if self.account.is_first_call else MID_TURN)
+        now = FIRST_CALL if self.account.is_first_call else MID_TURN
+        return self.limits.alpha * min(now, moment)
 
     def _steps_left(self, used: Used, bill: Bill | None) -> int | None:
         """Return the smaller of the forecasts by reserve and account, the latter within one turn.
@@ -475,6 +532,7 @@ class Engine:
 
     async def _stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Pass the model's stream on as a generator that can be closed."""
+        self.requested_at = self.ports.clock.now()
         stream = self.ports.model.stream(request)
         try:
             async for delta in stream:

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import CtxError, ModelError, PromptTooLongError, StoreError
+from . import background
 from .blocks import (
     Block,
     Message,
@@ -28,7 +29,7 @@ from .blocks import (
 )
 from .breaks import REFUSED
 from .budget import Budget, is_bare_done
-from .compactor import Attempt, is_worth_it, run_compaction
+from .compactor import Attempt
 from .engine import Engine
 from .events import (
     ContextChanged,
@@ -51,6 +52,7 @@ from .ports import ReplyDone
 from .recovery import (
     Compact,
     Continue,
+    Drain,
     DropThinking,
     EndTurn,
     Fail,
@@ -132,6 +134,7 @@ class Turn:
     state: TurnState = field(init=False)
     reply: Reply | None = None
     shown_since_gauge: int = 0
+    shown_preparation: str = "none"
     is_recorded: bool = False
     is_left_out: bool = False
     is_too_long: bool = False
@@ -175,6 +178,8 @@ class Turn:
             log.error("The turn ended with an error:\n%s", redact(traceback.format_exc()))
             over = _TurnOver("failed", "error", redact(f"Error in jupyter_ctx: {error!r}"))
         self._close(over.outcome, over.error)
+        if over.outcome == "done":
+            background.prepare_after_turn(engine)
         for note in engine.take_notes():
             yield note
         yield ContextChanged(self.number)
@@ -243,7 +248,9 @@ class Turn:
         engine = self.engine
         while True:
             await count_if_near(engine)
-            if engine.should_compact() and is_worth_it(engine):
+            if (failed := background.settle(engine)) is not None:
+                yield failed
+            if background.is_due(engine):
                 async with aclosing(self._compact("proactive")) as events:
                     async for event in events:
                         yield event
@@ -281,11 +288,12 @@ class Turn:
         outcome: Replied | Failed
         try:
             self._check_it_fits()
+            background.prepare_between_steps(engine)
             request = engine.build_request(output_raised=self.state.output_raised)
             async with aclosing(engine.call(request, reply, self.number, self.step)) as events:
                 async for event in events:
                     yield event
-                    if isinstance(event, TextDelta) and self._gauge_moved(event):
+                    if self._gauge_moved(event):
                         yield ContextChanged(self.number)
         except ModelError as error:
             outcome = Failed(error)
@@ -338,7 +346,17 @@ class Turn:
         self.is_too_long = True
         return f"{error} Largest parts, in tokens: {self.engine.largest_parts()}."
 
-    def _gauge_moved(self, event: TextDelta) -> bool:
+    def _gauge_moved(self, event: CtxEvent) -> bool:
+        """Say whether enough arrived, or a summary was begun or finished beside it."""
+        prepared, self.shown_preparation = (
+            self.shown_preparation,
+            background.find_state(self.engine),
+        )
+        return self._has_grown(event) or prepared != self.shown_preparation
+
+    def _has_grown(self, event: CtxEvent) -> bool:
+        if not isinstance(event, TextDelta):
+            return False
         self.engine.streaming_chars += len(event.text)
         self.shown_since_gauge += len(event.text)
         if self.shown_since_gauge < GAUGE_EVERY_CHARS:
@@ -353,6 +371,7 @@ class Turn:
             self.state,
             can_compact=engine.can_compact_reactively,
             can_raise_output=engine.can_raise_output,
+            can_drain=background.can_use(engine),
         )
         action = next_action(self.state, outcome)
         match action:
@@ -394,7 +413,13 @@ class Turn:
                 self.state = replace(self.state, pauses=self.state.pauses + 1)
             case DropThinking():
                 self._drop_thinking()
+            case Drain():
+                self.state = replace(self.state, drained=True)
+                async with aclosing(self._recover(reply, outcome, keep_partial=False)) as events:
+                    async for event in events:
+                        yield event
             case Compact(keep_partial=keep_partial):
+                self.state = replace(self.state, compacted=True)
                 async with aclosing(self._recover(reply, outcome, keep_partial)) as events:
                     async for event in events:
                         yield event
@@ -437,9 +462,8 @@ class Turn:
         self.reply = None
         if isinstance(outcome, Failed) and isinstance(outcome.error, PromptTooLongError):
             self.engine.learn_overflow(outcome.error)
-        self.state = replace(self.state, compacted=True)
         attempt = Attempt(self.number, "reactive")
-        async with aclosing(run_compaction(self.engine, attempt)) as events:
+        async with aclosing(background.compact(self.engine, attempt)) as events:
             async for event in events:
                 yield event
         yield ContextChanged(self.number)
@@ -448,7 +472,7 @@ class Turn:
 
     async def _compact(self, trigger: Trigger) -> AsyncGenerator[CtxEvent, None]:
         attempt = Attempt(self.number, trigger)
-        async with aclosing(run_compaction(self.engine, attempt)) as events:
+        async with aclosing(background.compact(self.engine, attempt)) as events:
             async for event in events:
                 yield event
         for note in self.engine.take_notes():

@@ -37,7 +37,8 @@ Outcome: TypeAlias = Replied | Failed
 class TurnState:
     """What the turn has tried already. The counts of one cut answer start anew with the next step.
 
-    `can_compact` is False when compaction is off, paused or would not help.
+    `can_compact` is False when compaction is off, paused or would not help. `can_drain`: a prepared
+    summary is there, or under way, that would make room.
     """
 
     compacted: bool = False
@@ -49,6 +50,8 @@ class TurnState:
     pauses: int = 0
     most_pauses: int = 5
     thinking_dropped: bool = False
+    drained: bool = False
+    can_drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,11 @@ class DropThinking:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """Put the prepared summary in force, then send again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Compact:
     """Compact, then send again; keep the partial text first if `keep_partial`."""
 
@@ -104,7 +112,16 @@ class Fail:
 
 
 Action: TypeAlias = (
-    RunTools | EndTurn | RaiseOutput | Continue | Resume | DropThinking | Compact | Refuse | Fail
+    RunTools
+    | EndTurn
+    | RaiseOutput
+    | Continue
+    | Resume
+    | DropThinking
+    | Drain
+    | Compact
+    | Refuse
+    | Fail
 )
 
 
@@ -112,6 +129,8 @@ def next_action(state: TurnState, outcome: Outcome) -> Action:
     """Decide the one next move. Pure and total: the loop performs it, this only names it."""
     may_compact = state.can_compact and not state.compacted
     match outcome:
+        case Failed(error=PromptTooLongError()) if state.can_drain and not state.drained:
+            return Drain()
         case Failed(error=PromptTooLongError() | RequestTooLargeError()) if may_compact:
             return Compact()
         case Failed(error=ThinkingRefusedError()) if not state.thinking_dropped:

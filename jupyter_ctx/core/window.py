@@ -113,16 +113,19 @@ def reserve_tokens(limits: Limits, facts: ModelFacts) -> int | None:
     return CRUSH_RESERVE if window > CRUSH_LARGE_WINDOW else fifth
 
 
-def should_compact(used: Used, limits: Limits, facts: ModelFacts) -> bool:
+def should_compact(
+    used: Used, limits: Limits, facts: ModelFacts, *, ahead_tokens: float = 0.0
+) -> bool:
     """Say whether the reserve is reached: `window - used <= reserve`, on the cautious figure.
 
-    Never by itself with `manual` and `off`, or with an unknown window. The account that `economic`
-    keeps beside it is in `account.py`.
+    With `ahead_tokens`: whether it is once so much more was said. Never by itself with `manual` and
+    `off`, or with an unknown window. The account that `economic` keeps beside it is in
+    `account.py`.
     """
     window, reserve = window_of(limits, facts), reserve_tokens(limits, facts)
     if window is None or reserve is None or limits.compaction not in PROACTIVE_PRESETS:
         return False
-    return window - used.cautious <= reserve
+    return window - used.cautious - ahead_tokens <= reserve
 
 
 def output_limit(

@@ -6,6 +6,7 @@ from jupyter_ctx.core import recovery
 from jupyter_ctx.core.recovery import (
     Compact,
     Continue,
+    Drain,
     DropThinking,
     EndTurn,
     Fail,
@@ -65,6 +66,9 @@ REFUSED = AuthError("The key was refused.", status=401)
             EndTurn("model_context_window_exceeded"),
         ),
         (TurnState(), Failed(TOO_LONG), Compact()),
+        (TurnState(can_drain=True), Failed(TOO_LONG), Drain()),
+        (TurnState(can_drain=True, drained=True), Failed(TOO_LONG), Compact()),
+        (TurnState(can_drain=True, can_compact=False), Failed(TOO_LONG), Drain()),
         (TurnState(compacted=True), Failed(TOO_LONG), Fail(TOO_LONG)),
         (TurnState(can_compact=False), Failed(TOO_LONG), Fail(TOO_LONG)),
         (TurnState(), Failed(REFUSED), Fail(REFUSED)),
@@ -126,6 +130,6 @@ def test_what_may_not_be_retried():
 def test_the_union_is_complete():
     """Every class of the module that is an action is part of `Action`."""
     actions = {RunTools, EndTurn, RaiseOutput, Continue, Resume, Compact, Refuse, Fail}
-    actions |= {DropThinking}
+    actions |= {Drain, DropThinking}
 
     assert set(recovery.Action.__args__) == actions

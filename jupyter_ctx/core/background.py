@@ -1,0 +1,341 @@
+"""Summaries made beside the conversation, so that a compaction keeps nobody waiting.
+
+A preparation asks for the summary of the prompt as last sent while the conversation goes on; when
+the compaction is due, the summary replaces exactly what it was made of, and everything newer stays
+word for word. Only the summary's text is made beforehand: what a compaction puts back is looked up
+when it is applied, within a turn.
+
+Begun between steps, right before a step is sent, and when a turn ends; or, once, shortly before the
+provider's prompt cache forgets the prompt while nobody asks anything (`watch`). Its task touches
+neither the transcript nor the token counts, so it may run while the user's own thread uses both.
+There is one at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import math
+import traceback
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from ..errors import CompactionError, ModelError
+from . import compaction as pure
+from .account import FIRST_CALL, MID_TURN
+from .blocks import Message
+from .compactor import (
+    Attempt,
+    Plan,
+    ask_hooks,
+    build_request,
+    conclude,
+    fail,
+    find_plan,
+    is_worth_it,
+    run_compaction,
+)
+from .engine import CACHE_S, Engine
+from .events import CompactionFailed, CompactionStarted, CtxEvent
+from .gathering import head_tokens
+from .preparation import Draft, Made, Preparation, State, cancel_task
+from .tokens import SAFETY
+from .transcript import SpentEntry
+from .window import PROACTIVE_PRESETS
+
+STALE = "a prepared summary was not used: the conversation went another way"
+UNUSED = "a prepared summary was not used"
+LOST = "The summary that was prepared is lost."
+
+log = logging.getLogger("jupyter_ctx")
+
+
+# When -------------------------------------------------------------------------------------------
+
+
+def find_state(engine: Engine) -> State:
+    """Return whether a summary that may be used is being prepared, or ready."""
+    held = engine.preparation
+    return held.state if held is not None and _is_valid(engine, held) else "none"
+
+
+def is_due(engine: Engine) -> bool:
+    """Say whether to compact before the next call.
+
+    A summary under way is waited for only where the reserve is reached. One that is ready is also
+    used when the prompt cache has forgotten the prompt: a short one is then cheaper to write.
+    """
+    usable = can_use(engine)
+    is_ready = usable and find_state(engine) == "ready"
+    if is_ready and engine.is_cold and not engine.is_paused:
+        return True
+    held = engine.preparation
+    if held is None or not usable:
+        return engine.should_compact() and is_worth_it(engine)
+    is_urgent = is_ready or engine.is_reserve_reached()
+    return is_urgent and engine.should_compact(held.draft.moment)
+
+
+def can_use(engine: Engine) -> bool:
+    """Say whether there is a summary, or one under way, that would make room enough."""
+    held = engine.preparation
+    if held is None or not _is_valid(engine, held):
+        return False
+    made = held.made
+    return (made is None or made.error is None) and _makes_room(engine, held.draft)
+
+
+def _is_valid(engine: Engine, held: Preparation) -> bool:
+    is_automatic = engine.limits.compaction in PROACTIVE_PRESETS
+    return is_automatic and held.is_valid(engine.transcript, engine.ports.model.name)
+
+
+def _makes_room(engine: Engine, draft: Draft) -> bool:
+    """Say whether what stays leaves room below the reserve, and something worth a call goes.
+
+    Much may have come since it was begun; then a summary of all of it is better.
+    """
+    meter, window, reserve = engine.meter, engine.window, engine.reserve
+    view, is_later = engine.transcript.view, engine.transcript.active_compaction is not None
+    dropped = sum(map(meter.estimate_message, view[1 if is_later else 0 : draft.cut]))
+    if dropped < engine.limits.least_gain * engine.used.total:
+        return False
+    if window is None or reserve is None:
+        return True
+    stays = math.ceil(SAFETY * meter.estimate_request(view[draft.cut :]))
+    return stays + head_tokens(engine.limits, window) <= window - reserve
+
+
+# Making -----------------------------------------------------------------------------------------
+
+
+def prepare_between_steps(engine: Engine) -> None:
+    """Begin a preparation if a compaction is not due yet but will be within `prepare_calls`."""
+    if not engine.should_compact():
+        _prepare(engine, MID_TURN)
+
+
+def prepare_after_turn(engine: Engine) -> None:
+    """Begin a preparation if one will be due in the first calls of the next turn, or is already."""
+    _prepare(engine, FIRST_CALL)
+
+
+def _prepare(engine: Engine, moment: float) -> None:
+    is_free = engine.preparation is None and not engine.preparation_rests
+    if is_free and engine.is_compaction_near(moment):
+        draft = _draft(engine, moment)
+        if draft is not None:
+            _begin(engine, draft)
+
+
+def _draft(engine: Engine, moment: float) -> Draft | None:
+    """Return the request for a summary of the prompt as last sent, None if it is not worth one."""
+    if not is_worth_it(engine):
+        return None
+    plan, transcript = find_plan(engine, "proactive"), engine.transcript
+    if plan.sent != pure.find_last_sent(transcript.view):
+        return None  # too much is new: what was sent is not what would have to go
+    return Draft(
+        tuple(transcript.view[: plan.sent]),
+        plan.cut,
+        plan.summary_tokens,
+        moment,
+        transcript.prefix,
+        build_request(engine, plan),
+        engine.new_reply(engine.turn, 0, 0),
+    )
+
+
+def _begin(engine: Engine, draft: Draft) -> None:
+    """Start the task, in a context of its own: it is no part of the turn beside it."""
+    task = asyncio.get_running_loop().create_task(
+        _make(engine, draft), name="jupyter_ctx preparation", context=contextvars.Context()
+    )
+    engine.preparation = Preparation(draft, task)
+
+
+async def _make(engine: Engine, draft: Draft) -> Made:
+    """Ask for the summary, unless a hook blocks it.
+
+    Its retries are nobody's news; its errors are part of the result.
+    """
+    clock, reply = engine.ports.clock, draft.reply
+    started, error = clock.monotonic(), None
+    try:
+        request = await ask_hooks(engine, "proactive", "", draft.request, draft.summary_tokens)
+        call = engine.call(request, reply, engine.turn, 0, silent=True)
+        async with aclosing(call) as events:
+            async for _ in events:
+                pass
+        assert reply.done is not None  # call() returns only after ReplyDone
+        said, has_memory = Message("assistant", tuple(reply.blocks)), engine.ports.memory.is_on
+        pure.read_reply(said, reply.done.stop_reason, has_memory=has_memory)
+    except (CompactionError, ModelError) as failure:
+        error = failure
+    except Exception as failure:
+        log.error("A preparation ended with an error:\n%s", _redacted_trace(engine))
+        error = CompactionError(engine.ports.redactor.text(f"Error in jupyter_ctx: {failure!r}"))
+    usage = reply.done.usage if reply.done else None
+    return Made(clock.monotonic() - started, usage, error)
+
+
+def _redacted_trace(engine: Engine) -> str:
+    return engine.ports.redactor.text(traceback.format_exc())
+
+
+# Using ------------------------------------------------------------------------------------------
+
+
+def settle(engine: Engine) -> CompactionFailed | None:
+    """Take a preparation that failed or went stale out of the way; return the event of a failure.
+
+    After a failure none is begun until a compaction was tried the ordinary way.
+    """
+    drop_stale(engine)
+    held = engine.preparation
+    made = None if held is None else held.made
+    if made is None or made.error is None:
+        return None
+    attempt = Attempt(engine.turn, "proactive", usage=made.usage)
+    return _failed(engine, attempt, made.error)
+
+
+def _failed(
+    engine: Engine, attempt: Attempt, error: CompactionError | ModelError
+) -> CompactionFailed:
+    engine.preparation, engine.preparation_rests = None, True
+    return fail(engine, attempt, error)
+
+
+def drop_stale(engine: Engine) -> None:
+    """Give up a summary of what is no longer so."""
+    held = engine.preparation
+    if held is not None and not _is_valid(engine, held):
+        drop(engine, STALE)
+
+
+def drop(engine: Engine, reason: str) -> None:
+    """Give up what is prepared or being prepared, from any thread; what it cost is recorded.
+
+    What a call that was cut off cost is not known.
+    """
+    held, engine.preparation = engine.preparation, None
+    if held is None:
+        return
+    made = held.made
+    if made is None:
+        held.cancel()
+    elif made.usage is not None:
+        at = engine.ports.clock.now()
+        engine.record(SpentEntry(at, engine.turn, made.usage, reason))
+
+
+async def compact(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
+    """Compact by itself: with the prepared summary if it can be used, else with a new one.
+
+    `attempt.succeeded` tells how it came out. Raises nothing of its own.
+    """
+    if can_use(engine):
+        async with aclosing(_apply(engine, attempt)) as events:
+            async for event in events:
+                yield event
+        if attempt.succeeded or engine.is_paused:
+            return
+        attempt.usage = None
+    async with aclosing(compact_anew(engine, attempt)) as events:
+        async for event in events:
+            yield event
+
+
+async def compact_anew(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
+    """Compact with a new summary; what was prepared is given up."""
+    drop(engine, UNUSED)
+    engine.preparation_rests = False
+    async with aclosing(run_compaction(engine, attempt)) as events:
+        async for event in events:
+            yield event
+
+
+async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
+    """Put the prepared summary in force, once it is there."""
+    held = engine.preparation
+    assert held is not None  # can_use() said so
+    yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
+    await asyncio.wait({held.task})
+    made = held.made
+    if made is None:  # its loop is ending
+        engine.preparation = None
+        failures = engine.transcript.failures_in_a_row
+        yield CompactionFailed(attempt.turn, LOST, failures, engine.is_paused)
+        return
+    attempt.usage, draft = made.usage, held.draft
+    if made.error is not None:
+        yield _failed(engine, attempt, made.error)
+        return
+    plan = Plan(len(draft.messages), draft.cut, draft.summary_tokens, engine.used.total)
+    started = engine.ports.clock.monotonic() - made.seconds
+    try:
+        async with aclosing(conclude(engine, attempt, plan, draft.reply, started)) as events:
+            async for event in events:
+                yield event
+    except (CompactionError, ModelError) as error:
+        yield _failed(engine, attempt, error)
+    finally:
+        if attempt.succeeded:
+            engine.preparation = None
+
+
+# Between turns ----------------------------------------------------------------------------------
+
+
+def watch(engine: Engine) -> None:
+    """Begin to wait for the end of the prompt cache, if a summary would pay for itself there.
+
+    All is decided now, while nothing else uses the session; later it is only looked whether the
+    conversation is still the same.
+    """
+    rests = engine.preparation_rests or engine.limits.prepare_idle_s <= 0
+    if engine.preparation is not None or rests or not engine.pays_when_cold():
+        return
+    draft = _draft(engine, FIRST_CALL)
+    if draft is not None:
+        engine.idle_timer = asyncio.get_running_loop().create_task(
+            _wait_and_begin(engine, draft), name="jupyter_ctx idle", context=contextvars.Context()
+        )
+
+
+async def _wait_and_begin(engine: Engine, draft: Draft) -> None:
+    """Begin the preparation shortly before the cache forgets; not if that time has passed.
+
+    So it is when a machine wakes up: the prompt is cold by then, and reading it would cost more
+    than the summary saves.
+    """
+    limits, options, clock = engine.limits, engine.options, engine.ports.clock
+    assert engine.requested_at is not None  # a turn has just ended with an answer
+    ends = engine.requested_at + CACHE_S[options.cache_ttl]
+    while (left := ends - limits.prepare_idle_s - clock.now()) > 0:
+        await clock.wait(left)
+    is_same = limits == engine.limits and options == engine.options
+    extends = draft.extends_to(engine.transcript, engine.ports.model.name)
+    if clock.now() < ends and is_same and extends and engine.preparation is None:
+        _begin(engine, draft)
+
+
+def stop_watching(engine: Engine) -> None:
+    """End the wait: a turn begins."""
+    timer, engine.idle_timer = engine.idle_timer, None
+    if timer is not None:
+        cancel_task(timer)
+
+
+async def close(engine: Engine) -> None:
+    """Give up everything, on the loop that it runs on; nothing of it is left there."""
+    held, timer = engine.preparation, engine.idle_timer
+    tasks: list[asyncio.Task[Made] | asyncio.Task[None]] = [held.task] if held else []
+    tasks += [timer] if timer else []
+    stop_watching(engine)
+    drop(engine, UNUSED)
+    here = asyncio.get_running_loop()
+    if left := [task for task in tasks if not task.done() and task.get_loop() is here]:
+        await asyncio.wait(left)
