@@ -156,10 +156,7 @@ def _too_long(engine: Engine, request: Request, error: ModelError, cuts: int) ->
     tokens = engine.meter.estimate_request(request.messages)
     times = "once" if cuts == 1 else f"{cuts:,} times"
     cut = f", though it was cut {times}" if cuts else ""
-    return (
-        f"The compaction request is too long{cut}: ≈{tokens:,} of {_window(engine)}. "
-        f"The provider says: {error}"
-    )
+    return f"The compaction request is too long{cut}: ≈{tokens:,} of {_window(engine)}. {error}"
 
 
 def _window(engine: Engine) -> str:
