@@ -1,6 +1,7 @@
-"""Arrays, series and frames of numpy, pandas and polars: shape, types, a few rows.
+"""Series and frames that lie in memory: shape, types, memory, missing values, a few rows.
 
-Works on the exact classes only, of libraries that are loaded already; nothing lazy is computed.
+Of pandas (subclasses too, read past what they override), polars and pyarrow, of libraries that are
+loaded already. Lazy frames are in `lazy.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .values import describe, extends, is_plain, library_class, module_of, type_name
+from .measures import SIZED_COLUMNS, in_bytes, memory_of
+from .naming import attributes_of, extends, library_class, library_of, module_of, type_name
+from .values import describe, is_plain
 
 ROWS = 5
 """So many rows are shown."""
@@ -30,20 +33,30 @@ VALUES = 10
 
 
 def describe_table(value: object) -> str | None:
-    """Return lines about an array, series, index or frame, None if `value` is none of those."""
+    """Return lines about a series, index or frame, None if `value` is none of those."""
+    frame = _as_pandas(value)
+    said = _describe(frame)
+    return said if said is None or frame is value else f"{type_name(type(value))}: {said}"
+
+
+def _describe(value: object) -> str | None:
     known: dict[tuple[str, str], Callable[[Any], str]] = {
-        ("numpy", "ndarray"): _array,
         ("pandas", "DataFrame"): _pandas_frame,
         ("pandas", "Series"): _pandas_series,
         ("polars", "DataFrame"): _polars_frame,
         ("polars", "Series"): _polars_series,
-        ("polars", "LazyFrame"): lambda _: "polars.LazyFrame, lazy: not computed",
+        ("pyarrow", "Table"): _arrow_table,
+        ("pyarrow", "RecordBatch"): _arrow_table,
+        ("pyarrow", "ChunkedArray"): _arrow_array,
     }
     for (library, name), tell in known.items():
         if type(value) is library_class(library, name):
             return tell(value)
     if _is_pandas_index(value):
         return _pandas_index(value)
+    array = library_class("pyarrow", "Array")
+    if array is not None and extends(value, array) and library_of(type(value)) == "pyarrow":
+        return _arrow_array(value)
     return None
 
 
@@ -53,23 +66,32 @@ def describe_columns(value: object) -> str:
     if type(value) is library_class("pandas", "DataFrame"):
         return f"{_frame_size('pandas', frame)}; columns: {_pandas_columns(frame, None)}"
     if type(value) is library_class("polars", "DataFrame"):
-        return f"{_frame_size('polars', frame)}; columns: {_polars_columns(frame)}"
+        return f"{_frame_size('polars', frame)}; columns: {_polars_columns(frame, [])}"
     return ""
 
 
-def _array(array: Any) -> str:
-    shape = " × ".join(f"{edge:,}" for edge in array.shape) or "a scalar"
-    head = f"numpy.ndarray, {_dtype(array.dtype)}, {shape}"
-    if array.dtype.kind not in "biufcmMSUO" or not array.size:
-        return head
-    values = [array.item()] if not array.shape else array.flat[:VALUES].tolist()
-    said = ", ".join(describe(one, depth=0) for one in values)
-    more = f", … {array.size - len(values):,} more" if array.size > len(values) else ""
-    return f"{head}\nvalues: {said}{more}"
+def _as_pandas(value: object) -> object:
+    """Return a frame or series of a subclass as pandas' own class over the same data.
+
+    The data is taken from the instance itself, so nothing that the subclass overrides is called.
+    Anything else, also a subclass that holds no data yet, comes back as it is.
+    """
+    for name in ("DataFrame", "Series"):
+        cls = library_class("pandas", name)
+        if cls is None or type(value) is cls or not extends(value, cls):
+            continue
+        held = attributes_of(value)
+        data: Any = held.get("_mgr")
+        if library_of(type(data)) == "pandas":
+            made: Any = cls._from_mgr(data, data.axes)
+            if name == "Series":
+                made._name = held.get("_name")
+            return made
+    return value
 
 
 def _pandas_frame(frame: Any) -> str:
-    lines = [_frame_size("pandas", frame)]
+    lines = [f"{_frame_size('pandas', frame)}{_pandas_memory(frame)}"]
     lines.append(f"columns: {_pandas_columns(frame, _missing(frame))}")
     lines.append(f"index: {_index_line(frame.index)}")
     shown = frame.iloc[:ROWS, :SHOWN_COLUMNS]
@@ -78,6 +100,14 @@ def _pandas_frame(frame: Any) -> str:
     for at, dtype in enumerate(shown.dtypes):
         columns.append(_values(shown.iloc[:, at], dtype))
     return "\n".join([*lines, *_table(labels, columns, frame.shape)])
+
+
+def _pandas_memory(frame: Any) -> str:
+    """Return what the frame takes in memory; objects in cells are not followed."""
+    if frame.shape[1] > SIZED_COLUMNS:
+        return ""
+    more = " and its objects" if any(str(dtype) == "object" for dtype in frame.dtypes) else ""
+    return f", {in_bytes(int(frame.memory_usage().sum()))}{more}"
 
 
 def _pandas_columns(frame: Any, missing: Sequence[int] | None) -> str:
@@ -99,7 +129,8 @@ def _missing(frame: Any) -> list[int] | None:
 
 
 def _pandas_series(series: Any) -> str:
-    head = f"pandas.Series, {_dtype(series.dtype)}, {len(series):,} values"
+    size = f"{len(series):,} values, {in_bytes(int(series.nbytes))}"
+    head = f"pandas.Series, {_dtype(series.dtype)}, {size}"
     if series.name is not None:
         head += f", named {_label(series.name)}"
     if len(series) <= COUNTED_CELLS and _is_known_dtype(series.dtype):
@@ -130,19 +161,69 @@ def _is_pandas_index(value: object) -> bool:
 def _polars_frame(frame: Any) -> str:
     columns = [frame[:ROWS, at].to_list() for at in range(min(SHOWN_COLUMNS, frame.width))]
     labels = [_label(name) for name in frame.columns[:SHOWN_COLUMNS]]
-    lines = [_frame_size("polars", frame), f"columns: {_polars_columns(frame)}"]
+    missing = [frame[:, at].null_count() for at in range(min(NAMED_COLUMNS, frame.width))]
+    lines = [
+        f"{_frame_size('polars', frame)}, {memory_of(frame)}",
+        f"columns: {_polars_columns(frame, missing)}",
+    ]
     return "\n".join([*lines, *_table(labels, columns, frame.shape)])
 
 
-def _polars_columns(frame: Any) -> str:
+def _polars_columns(frame: Any, missing: Sequence[int]) -> str:
     named = list(frame.schema.items())[:NAMED_COLUMNS]
-    return _listed([f"{_label(name)} {dtype}" for name, dtype in named], frame.width)
+    gaps = [_gaps(count) for count in missing] or [""] * len(named)
+    said = [
+        f"{_label(name)} {str(kind)[:80]}{gap}"
+        for (name, kind), gap in zip(named, gaps, strict=True)
+    ]
+    return _listed(said, frame.width)
 
 
 def _polars_series(series: Any) -> str:
     values = ", ".join(describe(one, depth=0) for one in series.head(VALUES).to_list())
     more = ", …" if len(series) > VALUES else ""
-    return f"polars.Series, {series.dtype}, {len(series):,} values\nvalues: {values}{more}"
+    head = f"polars.Series, {series.dtype}, {len(series):,} values, {memory_of(series)}"
+    name = f", named {_label(series.name)}" if series.name else ""
+    return f"{head}{name}{_gaps(series.null_count(), ', {} missing')}\nvalues: {values}{more}"
+
+
+def _arrow_table(table: Any) -> str:
+    """Return a table's or batch's schema and first rows; extension types are named only."""
+    rows, width = int(table.num_rows), int(table.num_columns)
+    fields = list(table.schema)[:NAMED_COLUMNS]
+    said = [
+        f"{_label(field.name)} {str(field.type)[:80]}{_gaps(int(table.column(at).null_count))}"
+        for at, field in enumerate(fields)
+    ]
+    lines = [
+        f"{type_name(type(table))}, {rows:,} rows × {width:,} columns, {memory_of(table)}",
+        f"columns: {_listed(said, width)}",
+    ]
+    head = table.slice(0, ROWS)
+    columns = [_arrow_values(head.column(at)) for at in range(min(SHOWN_COLUMNS, width))]
+    labels = [_label(field.name) for field in fields[:SHOWN_COLUMNS]]
+    return "\n".join([*lines, *_table(labels, columns, (rows, width))])
+
+
+def _arrow_array(array: Any) -> str:
+    values = ", ".join(describe(one, depth=0) for one in _arrow_values(array.slice(0, VALUES)))
+    more = ", …" if len(array) > VALUES else ""
+    head = f"{type_name(type(array))}, {str(array.type)[:80]}, {len(array):,} values"
+    gaps = _gaps(int(array.null_count), ", {} missing")
+    return f"{head}, {memory_of(array)}{gaps}\nvalues: {values}{more}"
+
+
+def _arrow_values(array: Any) -> list[object]:
+    """Return the values; an extension type may be the user's, whose code is not run."""
+    base = library_class("pyarrow", "BaseExtensionType")
+    if base is None or extends(array.type, base):
+        return ["…"] * len(array)
+    found: list[object] = array.to_pylist()
+    return found
+
+
+def _gaps(count: int, words: str = " ({} missing)") -> str:
+    return words.format(f"{count:,}") if count else ""
 
 
 def _frame_size(library: str, frame: Any) -> str:

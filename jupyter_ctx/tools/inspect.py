@@ -9,10 +9,16 @@ from typing import Any
 from ..core.blocks import Json
 from ..core.ports import Kernel, ToolOutput, ToolSpec
 from ..errors import ToolError
+from .arrays import describe_array
 from .base import Tool, find_near, load_description, make_schema, quote_names
 from .frames import describe_table
+from .handles import describe_handle
+from .lazy import describe_lazy
+from .naming import attributes_of, dict_of, extends, mro_of, type_name
+from .objects import describe_object
+from .patience import within
 from .terminal import resolve
-from .values import built_in_of, describe, dict_of, extends, mro_of, size_of, type_name
+from .values import built_in_of, describe, size_of
 
 MAX_NAMES = 50
 """So many names in one call."""
@@ -24,8 +30,6 @@ MEMBERS = 20
 """So many attributes or methods are named."""
 
 _MODULE_DICT: Any = vars(types.ModuleType)["__dict__"]
-
-_SAFE_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 STRING_CHARS = 500
 """Of a string that is inspected by itself so many characters are shown."""
@@ -74,10 +78,12 @@ def inspect_names(namespace: Mapping[str, object], names: Sequence[str]) -> str:
 def inspect_value(value: object) -> str:
     """Return what `value` is: type, size, a part of its content; at most VALUE_CHARS characters."""
     try:
-        text = resolve(_tell(value))
+        text = resolve(within(lambda: _tell(value)))
     except Exception as error:
-        # A known type that is broken inside: the look must not end the turn (DESIGN section 9).
-        text = f"{type_name(type(value))}; it could not be looked into: {type_name(type(error))}"
+        # A known type that is broken or blocks inside must not end the turn (DESIGN section 9).
+        said = str(error) if type(error) in (TimeoutError, RuntimeError) else ""
+        why = f"{type_name(type(error))}{f': {said[:200]}' if said else ''}"
+        text = f"{type_name(type(value))}; it could not be looked into: {why}"
     return text if len(text) <= VALUE_CHARS else text[: VALUE_CHARS - 1] + "…"
 
 
@@ -89,12 +95,18 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def _tell(value: object) -> str:
-    if (table := describe_table(value)) is not None:
-        return table
+    for tell in (describe_table, describe_array, describe_lazy, describe_object, describe_handle):
+        if (said := tell(value)) is not None:
+            return said
     if extends(value, types.ModuleType):
         return _module(value)
     if type(value) is types.FunctionType:
         return _function(value)
+    if type(value) is types.MethodType:
+        bound: Any = value
+        return f"method of a {type_name(type(bound.__self__))}: {_tell(bound.__func__)}"
+    if type(value) is types.BuiltinFunctionType:
+        return f"built-in function {value.__name__}"
     if extends(value, type):
         return _class(value)
     if built_in_of(value) is not None:
@@ -172,24 +184,12 @@ def _object(value: object) -> str:
     bases = [type_name(base) for base in mro_of(cls)[1:-1][:3]]
     lines = [type_name(cls) + (f" (a {', '.join(bases)})" if bases else "")]
     lines.extend(_first_doc_line(dict_of(cls).get("__doc__")))
-    attributes = _attributes(value)
+    attributes = attributes_of(value)
     if attributes:
         said = [f"{name}: {type_name(type(one))}" for name, one in attributes.items()]
         lines.append(f"attributes: {_some(said)}")
     lines.append("Its content was not looked into; use run_code for that.")
     return "\n".join(lines)
-
-
-def _attributes(value: object) -> dict[str, object]:
-    """Return the instance's own attributes, read without its `__getattribute__` or properties."""
-    for base in mro_of(type(value)):
-        slot: Any = dict_of(base).get("__dict__")
-        if slot is not None:
-            if not any(type(slot) is safe for safe in _SAFE_SLOTS):
-                return {}  # a property of the class's own
-            found = slot.__get__(value)
-            return {name: one for name, one in dict.items(found) if type(name) is str}
-    return {}
 
 
 def _first_doc_line(doc: object) -> list[str]:

@@ -13,11 +13,13 @@ import decimal
 import itertools
 import pathlib
 import re
-import sys
 import types
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from .measures import shape_of
+from .naming import extends, library_class, library_value, mro_of, type_name
 
 ITEMS = 10
 """So many items of a container are shown."""
@@ -67,45 +69,6 @@ _BRACKETS: Mapping[type, tuple[str, str]] = {
 }
 
 
-def mro_of(cls: type) -> tuple[type, ...]:
-    """Return the class's bases in order, past a metaclass that would say something else."""
-    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(cls)
-    return found
-
-
-def dict_of(cls: type) -> Mapping[str, object]:
-    """Return the class's own attributes."""
-    found: Mapping[str, object] = type.__dict__["__dict__"].__get__(cls)
-    return found
-
-
-def module_of(cls: type) -> str:
-    """Return the name of the module the class says it is from, "" if it says nothing."""
-    module = type.__dict__["__module__"].__get__(cls)
-    return module if type(module) is str else ""
-
-
-def type_name(cls: type) -> str:
-    """Return `module.Name`, without the module for built-ins and for classes of a cell."""
-    name = str(type.__dict__["__qualname__"].__get__(cls))
-    module = module_of(cls)
-    if module in ("", "builtins", "__main__"):
-        return name[:200]
-    return f"{module}.{name}"[:200]
-
-
-def library_class(library: str, name: str) -> Any:
-    """Return a class of a library that is loaded already, None if it is not; imports nothing."""
-    found = library_value(library, name)
-    return found if extends(found, type) else None
-
-
-def library_value(library: str, name: str) -> object:
-    """Return what a loaded library calls `name`, None if there is no such thing."""
-    module = sys.modules.get(library)
-    return module.__dict__.get(name) if type(module) is types.ModuleType else None
-
-
 def built_in_of(value: object) -> Any:
     """Return the built-in container or scalar that the value's type is or extends, None if none."""
     known = (
@@ -122,11 +85,6 @@ def built_in_of(value: object) -> Any:
         float,
     )
     return next((base for base in mro_of(type(value)) if _is_one_of(base, known)), None)
-
-
-def extends(value: object, base: type) -> bool:
-    """Say whether the value's type is `base` or a subclass of it, whatever its `__class__` says."""
-    return any(one is base for one in mro_of(type(value)))
 
 
 def _is_one_of(cls: type, classes: Iterable[type]) -> bool:
@@ -234,7 +192,5 @@ def _named(value: object) -> str:
         return f"<function {known.__qualname__[:80]}>"
     if extends(value, type):
         return f"<class {type_name(known)}>"
-    for library, name in (("numpy", "ndarray"), ("pandas", "DataFrame"), ("polars", "DataFrame")):
-        if cls is library_class(library, name):
-            return f"<{library}.{name} {'×'.join(f'{edge:,}' for edge in known.shape)}>"
-    return f"<{type_name(cls)}>"
+    measured = shape_of(value)
+    return f"<{type_name(cls)} {measured}>" if measured else f"<{type_name(cls)}>"

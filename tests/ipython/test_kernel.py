@@ -16,9 +16,10 @@ import pytest
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.ports import Kernel, Variable
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.ipython.inventory import shape_of, size_of, type_name
 from jupyter_ctx.ipython.kernel import IPythonKernel
 from jupyter_ctx.ipython.recorder import CellRecorder
+from jupyter_ctx.tools.measures import memory_of, shape_of
+from jupyter_ctx.tools.naming import type_name
 
 from .scratch import (
     SECRET,
@@ -106,7 +107,7 @@ def test_it_is_a_kernel(kernel: IPythonKernel) -> None:
     ("value", "shape", "size"),
     [
         ([1, 2], "2 items", ""),
-        ({"a": 1}, "1 items", ""),
+        ({"a": 1}, "1 item", ""),
         (deque(range(1_500)), "1,500 items", ""),
         ("text", "4 characters", ""),
         (b"ab", "2 bytes", ""),
@@ -125,17 +126,17 @@ def test_it_is_a_kernel(kernel: IPythonKernel) -> None:
 )
 def test_only_what_is_safe_is_measured(value: object, shape: str, size: str) -> None:
     """Built-in containers and the real classes of known libraries are measured, nothing else."""
-    assert (shape_of(value), size_of(value)) == (shape, size)
+    assert (shape_of(value), memory_of(value)) == (shape, size)
 
 
 def test_types_are_named_as_a_person_writes_them() -> None:
-    """Built-in and notebook classes by name, others with the top of their module."""
+    """Built-in and notebook classes by name, others as one would import them."""
     values = (5, pd.DataFrame(), np.zeros(1), Hostile(), Path)
-    assert [type_name(value) for value in values] == [
+    assert [type_name(type(value)) for value in values] == [
         "int",
         "pandas.DataFrame",
         "numpy.ndarray",
-        "tests.Hostile",
+        "tests.ipython.test_kernel.Hostile",
         "type",
     ]
 
@@ -152,10 +153,10 @@ async def test_the_users_names_are_listed(kernel: IPythonKernel, shell: Any) -> 
         Variable("before", "int", "", "", "In[1]"),
         Variable("exit", "int", "", "", "In[3]"),
         Variable("f", "function", "", "", "In[1]"),
-        Variable("hostile", "tests.Hostile", "", "", None),
+        Variable("hostile", "tests.ipython.test_kernel.Hostile", "", "", None),
         Variable("open", "int", "", "", "In[3]"),
         Variable("os", "module", "", "", "In[1]"),
-        Variable("rows", "list", "1 items", "", "In[2]"),
+        Variable("rows", "list", "1 item", "", "In[2]"),
     ]
 
 

@@ -4,6 +4,7 @@ import collections
 import datetime
 import decimal
 import sys
+import threading
 import types
 from typing import Any
 
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.errors import ToolError
 from jupyter_ctx.testing import FakeKernel
+from jupyter_ctx.tools import inspect, patience
 from jupyter_ctx.tools.inspect import VALUE_CHARS, inspect_value
+from jupyter_ctx.tools.patience import within
 
 from .examples import call, text_of
 
@@ -141,7 +144,10 @@ def hostile_values() -> dict[str, object]:
 @pytest.mark.parametrize("name", list(hostile_values()))
 def test_no_code_of_a_value_is_run(name: str) -> None:
     """Nothing hostile is called, and something is said all the same."""
-    assert inspect_value(hostile_values()[name])
+    said = inspect_value(hostile_values()[name])
+
+    assert said
+    assert "could not be looked into" not in said
 
 
 @pytest.mark.parametrize(
@@ -223,10 +229,10 @@ def test_objects_name_their_attributes() -> None:
 def test_arrays_show_shape_type_and_values() -> None:
     """Shape, dtype and the first values are told."""
     assert inspect_value(np.arange(24.0).reshape(4, 6)) == (
-        "numpy.ndarray, float64, 4 × 6\n"
+        "numpy.ndarray, float64, 4 × 6, 192 B, from 0 to 23\n"
         "values: 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, … 14 more"
     )
-    assert inspect_value(np.array(3)) == "numpy.ndarray, int64, a scalar\nvalues: 3"
+    assert inspect_value(np.array(3)) == "numpy.ndarray, int64, a scalar, 8 B\nvalues: 3"
     assert inspect_value(np.float32(1.5)).endswith("np.float32(1.5)")
 
 
@@ -244,7 +250,8 @@ def test_a_frame_shows_shape_columns_and_rows() -> None:
 
     lines = inspect_value(frame).split("\n")
 
-    assert lines[0] == "pandas.DataFrame, 2 rows × 3 columns"
+    assert lines[0].startswith("pandas.DataFrame, 2 rows × 3 columns, ")
+    assert lines[0].endswith(" B and its objects")
     assert lines[1].startswith("columns: when datetime64[")
     assert "(1 missing), city str, odd object" in lines[1]
     assert lines[3:5] == ["first 2 rows:", " | when | city | odd"]
@@ -266,7 +273,8 @@ def test_series_and_indexes_are_told() -> None:
     series = pd.Series([1.0, None], name="q")
 
     assert inspect_value(series).startswith(
-        "pandas.Series, float64, 2 values, named q, 1 missing\nindex: RangeIndex, int64, 2: 0, 1\n"
+        "pandas.Series, float64, 2 values, 16 B, named q, 1 missing\n"
+        "index: RangeIndex, int64, 2: 0, 1\n"
     )
     assert inspect_value(pd.MultiIndex.from_product([[1], ["a", "b"]])) == (
         "MultiIndex, object, 2: (1, 'a'), (1, 'b')"
@@ -277,9 +285,9 @@ def test_lazy_frames_are_not_computed() -> None:
     """A lazy frame whose computation would fail is told as lazy."""
     lazy = pl.DataFrame({"a": [1]}).lazy().map_batches(refuse)
 
-    assert inspect_value(lazy) == "polars.LazyFrame, lazy: not computed"
+    assert inspect_value(lazy).startswith("polars.LazyFrame, lazy: not computed; ")
     assert inspect_value(pl.DataFrame({"a": [1], "b": ["x"]})) == (
-        "polars.DataFrame, 1 rows × 2 columns\ncolumns: a Int64, b String\n"
+        "polars.DataFrame, 1 rows × 2 columns, 9 B\ncolumns: a Int64, b String\n"
         "first 1 rows:\na | b\n1 | x"
     )
 
@@ -290,6 +298,43 @@ def test_a_broken_value_of_a_known_type_is_named() -> None:
     broken._mgr = None
 
     assert "could not be looked into" in inspect_value(broken)
+
+
+def test_a_look_that_blocks_is_left_behind() -> None:
+    """After its time it is given up; whatever it raises later ends nothing."""
+    never = threading.Event()
+    try:
+        with pytest.raises(TimeoutError, match=r"no answer within 0.01 s"):
+            within(lambda: str(never.wait()), 0.01)
+    finally:
+        never.set()
+
+
+def test_a_value_that_blocks_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The type is named, and that no answer came."""
+    never = threading.Event()
+    monkeypatch.setattr(patience, "LOOK_S", 0.01)
+    monkeypatch.setattr(inspect, "describe_table", lambda _: str(never.wait()))
+    try:
+        said = inspect_value(5)
+    finally:
+        never.set()
+
+    assert said == "int; it could not be looked into: TimeoutError: no answer within 0.01 s"
+
+
+@pytest.mark.parametrize("raised", [SystemExit(), KeyboardInterrupt(), GeneratorExit()])
+def test_what_a_look_raises_ends_nothing(
+    raised: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that would end the process, or pretend that the user stopped it, is an answer."""
+
+    def tell(value: object) -> str:
+        raise raised
+
+    monkeypatch.setattr(inspect, "describe_table", tell)
+
+    assert type(raised).__name__ in inspect_value(5)
 
 
 class Cell:
