@@ -143,7 +143,7 @@ def _help(host: Host, argument: str) -> Shown:
 def _context(host: Host, argument: str) -> Shown:
     session = host.session
     context = session.context()
-    report = reports.context_report(context, session.settings.window_tokens)
+    report = reports.context_report(context, session.settings.window_tokens, session.preparation)
     return Shown(*report, {CONTEXT_MIME: context})
 
 
@@ -328,7 +328,13 @@ def _said(*lines: str) -> Shown:
 _ALL = (
     Command("help", "/help", "all commands, with examples", "/help", _help),
     Command("context", "/context", "what fills the window, by part", "/context", _context),
-    Command("cost", "/cost", "tokens by kind, money, cache reads", "/cost", _cost),
+    Command(
+        "cost",
+        "/cost",
+        "tokens by kind, money, cache reads, and misses with their reason",
+        "/cost",
+        _cost,
+    ),
     Command(
         "compact",
         "/compact [FOCUS]",

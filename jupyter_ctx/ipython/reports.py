@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.blocks import PART_NAMES, Message, Part, title_of
+from ..core.preparation import State
 from ..core.usage import Prices, Usage
 from . import words
 from .markdown import escape, safe_markdown
@@ -31,6 +32,11 @@ SOURCE_TEXTS = {
 }
 
 
+PREPARATIONS: dict[State, str] = {
+    "none": "",
+    "running": "Its summary is being written in the background.",
+    "ready": "Its summary is ready, so that it will keep nobody waiting.",
+}
 MISS_REASONS = {
     "model_changed": "another model",
     "system_changed": "another system prompt",
@@ -97,10 +103,13 @@ def join(*reports: Report | str) -> Report:
     return "\n\n".join(m for m, _ in kept), "\n\n".join(t for _, t in kept)
 
 
-def context_report(context: Mapping[str, object], set_window: int = 0) -> Report:
+def context_report(
+    context: Mapping[str, object], set_window: int = 0, preparation: State = "none"
+) -> Report:
     """Return what fills the window, by part, in tokens and per cent.
 
-    `set_window` is the window that is set; 0: none is.
+    `set_window` is the window that is set; 0: none is. `preparation` is the state of a summary that
+    is made beside the conversation.
     """
     used, window = _int(context.get("used_tokens")), context.get("window_tokens")
     about = "≈" if context.get("is_estimate") else ""
@@ -131,6 +140,7 @@ def context_report(context: Mapping[str, object], set_window: int = 0) -> Report
         table(("Part", "Tokens", "Share"), rows),
         measured,
         _forecast(context),
+        PREPARATIONS[preparation],
         _spent(context),
     )
 

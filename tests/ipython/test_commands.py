@@ -545,3 +545,25 @@ def test_many_turns_to_go_back_to_are_counted() -> None:
     assert "2 more before these." in text
     assert "question 2" in text
     assert "question 1\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("none", ""),
+        ("running", "Its summary is being written in the background."),
+        ("ready", "Its summary is ready, so that it will keep nobody waiting."),
+    ],
+)
+def test_a_summary_in_preparation_is_told(host: Host, state: str, said: str) -> None:
+    """`/context` says that a summary is under way or ready, behind the forecast; else nothing."""
+    session = host.session
+    told: Any = SimpleNamespace(
+        context=session.context, settings=session.settings, preparation=state
+    )
+    host.session = told
+
+    text = shown(host, "/context").text
+
+    assert ("Its summary" in text) == bool(said)
+    assert said in text[text.index("Compaction: ") :]
