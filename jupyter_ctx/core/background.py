@@ -34,6 +34,7 @@ from .compactor import (
     fail,
     find_plan,
     is_worth_it,
+    must_lighten,
     run_compaction,
 )
 from .engine import CACHE_S, Engine
@@ -61,11 +62,13 @@ def find_state(engine: Engine) -> State:
 
 
 def is_due(engine: Engine) -> bool:
-    """Say whether to compact before the next call.
+    """Say whether to compact before the next call: by tokens, or since bytes or images run out.
 
     A summary under way is waited for only where the reserve is reached. One that is ready is also
     used when the prompt cache has forgotten the prompt: a short one is then cheaper to write.
     """
+    if must_lighten(engine):
+        return True
     usable = can_use(engine)
     is_ready = usable and find_state(engine) == "ready"
     if is_ready and engine.is_cold and not engine.is_paused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -13,6 +14,8 @@ Part: TypeAlias = Literal[
 ]
 
 TITLE_CHARS = 80
+IMAGE_PLACEHOLDER = "[Image left out to make room]"
+STORED_IMAGE_PLACEHOLDER = "[Image left out to make room; it is stored with the result {id}]"
 
 PARTS: tuple[Part, ...] = (
     "system",
@@ -159,12 +162,37 @@ def without_thinking(message: Message) -> Message | None:
     return Message(message.role, kept) if kept else None
 
 
+def without_images(message: Message) -> Message:
+    """Return the message with a line in place of each image; one of a result names the result."""
+    if not images_of(message):
+        return message
+    return Message(message.role, tuple(map(_without_images, message.content)))
+
+
+def _without_images(block: Block) -> Block:
+    match block:
+        case Image():
+            return Text(IMAGE_PLACEHOLDER)
+        case ToolResult(tool_use_id=id_, content=content, is_error=is_error):
+            line = Text(STORED_IMAGE_PLACEHOLDER.format(id=id_), "results")
+            kept = (line if isinstance(inner, Image) else inner for inner in content)
+            return ToolResult(id_, tuple(kept), is_error)
+        case _:
+            return block
+
+
 def without_last_thinking(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """Return a reply's blocks without thinking at their end, where providers refuse it."""
     kept = list(blocks)
     while kept and isinstance(kept[-1], Thinking):
         kept.pop()
     return tuple(kept)
+
+
+def json_bytes(value: object) -> int:
+    """Return how many bytes `value` takes as JSON in UTF-8: a little more than on the wire."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def block_to_wire(block: Block) -> dict[str, object]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from ..errors import CompactionError
 from .blocks import (
     Block,
-    Image,
     Message,
     Text,
     ToolResult,
@@ -24,6 +23,7 @@ from .blocks import (
     text_of,
     tool_results,
     user,
+    without_images,
 )
 from .memory import MOST_FACTS, split_memory
 from .reinjection import Section
@@ -34,7 +34,6 @@ Estimate = Callable[[Message], int]
 INSTRUCTION_OPEN = "[Compaction]"
 SUMMARY_OPEN = "<summary>"
 SUMMARY_CLOSE = "</summary>"
-IMAGE_PLACEHOLDER = "[Image left out to make room]"
 CUT_PLACEHOLDER = "\n[… left out to make room …]\n"
 LEAST_CUT_CHARS = 400
 
@@ -120,8 +119,8 @@ def _is_prompt(message: Message) -> bool:
 def _bare(message: Message) -> Message:
     """Return the message with a line in place of each image, and without what was put back."""
     content = tuple(
-        _without_images(block)
-        for block in message.content
+        block
+        for block in without_images(message).content
         if not (isinstance(block, Text) and block.part == "reinjected")
     )
     return Message(message.role, content) if content else message
@@ -177,17 +176,6 @@ def _cut_text(text: str, most: int) -> str:
         return text
     half = max(1, (most - len(CUT_PLACEHOLDER)) // 2)
     return f"{text[:half]}{CUT_PLACEHOLDER}{text[-half:]}"
-
-
-def _without_images(block: Block) -> Block:
-    match block:
-        case Image():
-            return Text(IMAGE_PLACEHOLDER)
-        case ToolResult(tool_use_id=id_, content=content, is_error=is_error):
-            texts = (Text(IMAGE_PLACEHOLDER) if isinstance(b, Image) else b for b in content)
-            return ToolResult(id_, tuple(texts), is_error)
-        case _:
-            return block
 
 
 def read_summary(reply: Message, stop_reason: str) -> str:

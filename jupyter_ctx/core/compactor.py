@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..errors import CompactionError, ModelError, PromptTooLongError, RequestTooLargeError
 from . import compaction as pure
 from .around import after_compaction, before_compaction, cut_to, remember, restart_session
-from .blocks import Message, without_thinking
+from .blocks import Message, images_of, without_images, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
@@ -22,7 +22,7 @@ from .names import find_missing, missing_line
 from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
 from .reply import Reply
-from .tokens import SAFETY
+from .tokens import SAFETY, Weight
 from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
@@ -33,6 +33,10 @@ from .transcript import (
 from .usage import Usage
 from .window import DEFAULTS, LEAST_OUTPUT, TAIL_SHARE, share, summary_budget, window_of
 
+TAIL_WEIGHT_SHARE = 0.25
+"""What is kept verbatim at a compaction may have of a request's most bytes and images."""
+LEAST_LIGHTER = 0.25
+"""Where less of the bytes and images would go, no compaction is run for their sake."""
 LEAST_DROPPED = 10
 """Where less than a tenth of the summary's budget would be dropped, no summary is asked for."""
 
@@ -43,11 +47,15 @@ class NothingToDropError(CompactionError):
 
 @dataclass(slots=True)
 class Attempt:
-    """One compaction under way, and how it came out."""
+    """One compaction under way, and how it came out.
+
+    `drops_images`: the prompt had too many bytes, so every image leaves with it.
+    """
 
     turn: int
     trigger: Trigger
     focus: str = ""
+    drops_images: bool = False
     succeeded: bool = False
     usage: Usage | None = None
 
@@ -60,7 +68,7 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     started = engine.ports.clock.monotonic()
     yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
     try:
-        plan = find_plan(engine, attempt.trigger)
+        plan = find_plan(engine, attempt.trigger, drops_images=attempt.drops_images)
         reply = engine.new_reply(attempt.turn, 0, 0)
         async with aclosing(_ask(engine, attempt, plan, reply)) as events:
             async for event in events:
@@ -135,6 +143,8 @@ async def _ask(
     request = await ask_hooks(engine, attempt.trigger, attempt.focus, request, plan.summary_tokens)
     for note in engine.take_notes():
         yield note
+    if attempt.drops_images and any(map(images_of, request.messages)):
+        request = _shrunk(engine, request, 1, plan.summary_tokens)
     for retry in range(engine.limits.compaction_retries + 1):
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
@@ -191,9 +201,7 @@ async def _size(engine: Engine, request: Request, doubted_over: int) -> int:
     return estimate if counted is None else counted
 
 
-def fail(
-    engine: Engine, attempt: Attempt, error: CompactionError | ModelError
-) -> CompactionFailed:
+def fail(engine: Engine, attempt: Attempt, error: CompactionError | ModelError) -> CompactionFailed:
     """Record a failure and return its event; where nothing was asked for, nothing failed."""
     if not isinstance(error, NothingToDropError):
         at = engine.ports.clock.now()
@@ -231,8 +239,45 @@ def is_worth_it(engine: Engine) -> bool:
     return dropped >= SAFETY * engine.limits.least_gain * plan.used_tokens
 
 
-def find_plan(engine: Engine, trigger: Trigger) -> Plan:
-    """Find the cuts. Raises NothingToDropError if what lies before them is not worth a summary."""
+def must_lighten(engine: Engine) -> bool:
+    """Say whether bytes or images come near their limit, and a compaction would take a quarter.
+
+    Images leave in one batch: what stays verbatim holds no more than a quarter of what a request
+    may.
+    """
+    if not engine.is_heavy:
+        return False
+    try:
+        plan = find_plan(engine, "proactive")
+    except NothingToDropError:
+        return False
+    weight, gone = engine.weight, Weight()
+    for message in engine.transcript.view[: plan.cut]:
+        gone = gone.add(message)
+    has_images = gone.images > 0 and gone.images >= LEAST_LIGHTER * weight.images
+    return has_images or gone.bytes >= LEAST_LIGHTER * weight.bytes
+
+
+def _find_cut(engine: Engine, sent: int) -> int:
+    """Return where the tail begins: it is bounded in tokens, and in bytes and images too."""
+    limits, meter = engine.limits, engine.meter
+    budget = share(limits.tail_tokens, DEFAULTS.tail_tokens, engine.window, TAIL_SHARE)
+    most_bytes = TAIL_WEIGHT_SHARE * engine.most_bytes
+    most_images = TAIL_WEIGHT_SHARE * engine.facts.max_images
+
+    def cost(message: Message) -> int:
+        weight = Weight().add(message)
+        shares = (weight.bytes / most_bytes, weight.images / most_images)
+        return max(meter.estimate_message(message), math.ceil(budget * max(shares)))
+
+    return pure.find_tail(engine.transcript.view, sent, budget, cost)
+
+
+def find_plan(engine: Engine, trigger: Trigger, *, drops_images: bool = False) -> Plan:
+    """Find the cuts. Raises NothingToDropError if what lies before them is not worth a summary.
+
+    With `drops_images` it is worth one as soon as there is an image.
+    """
     view, limits, estimate = engine.transcript.view, engine.limits, engine.meter.estimate_message
     sent = pure.find_last_sent(view)
     if sent == 0 or (sent == 1 and engine.transcript.active_compaction is not None):
@@ -242,19 +287,15 @@ def find_plan(engine: Engine, trigger: Trigger) -> Plan:
     if _is_too_much(engine, view[sent:]):
         sent = pure.find_end(view)
     summary_tokens = summary_budget(limits, engine.window)
-    cut = pure.find_tail(
-        view,
-        sent,
-        share(limits.tail_tokens, DEFAULTS.tail_tokens, engine.window, TAIL_SHARE),
-        estimate,
-    )
+    cut = _find_cut(engine, sent)
     dropped = sum(map(estimate, view[:cut]))
     # A summary alone that gives way to another frees nothing.
     is_again = cut == 1 and engine.transcript.active_compaction is not None
     if (dropped < summary_tokens // LEAST_DROPPED or is_again) and trigger != "manual":
         cut = sent  # room is needed now: better no tail than no compaction
         dropped = sum(map(estimate, view[:cut]))
-    if dropped < summary_tokens // LEAST_DROPPED:
+    has_images = drops_images and any(map(images_of, view))
+    if dropped < summary_tokens // LEAST_DROPPED and not has_images:
         raise NothingToDropError(
             f"There is nothing to compact: only {dropped:,} tokens lie before the newest steps, "
             "which stay as they are."
@@ -328,11 +369,12 @@ async def _build_entry(
     """Return the entry that will be recorded. Raises CompactionError if it would free nothing."""
     transcript = engine.transcript
     kept = transcript.view[plan.cut :]
+    shown = tuple(map(without_images, kept)) if attempt.drops_images else kept
     summary = _bounded(engine, engine.ports.redactor.text(summary), plan.summary_tokens)
     missing = await find_missing(summary, transcript, engine.ports.kernel)
     remark = missing_line(missing)
     summary_tokens = engine.meter.estimate_text(f"{summary}\n{remark}")
-    sections = await build_sections(engine, kept, summary_tokens, told)
+    sections = await build_sections(engine, shown, summary_tokens, told)
     message, items = pure.build_summary_message(engine.texts.resume, summary, sections, remark)
     replaced = transcript.view[: plan.cut]
     turns = transcript.turns_of(replaced) or (transcript.turn, transcript.turn)
@@ -345,6 +387,7 @@ async def _build_entry(
         summary=summary,
         drop_messages=plan.cut,
         drop_thinking=must_drop_thinking(engine, kept),
+        drop_images=attempt.drops_images,
         first_turn=turns[0],
         last_turn=turns[1],
         tokens_before=plan.used_tokens,
@@ -358,7 +401,7 @@ async def _build_entry(
     )
     after = [message, *kept_messages(transcript.view, entry)]
     tokens_after = engine.meter.estimate_request(after)
-    if tokens_after >= plan.used_tokens:
+    if tokens_after >= plan.used_tokens and not attempt.drops_images:
         raise CompactionError(
             f"It would free nothing: {tokens_after:,} tokens after, {plan.used_tokens:,} before."
         )
@@ -394,7 +437,7 @@ def must_drop_thinking(engine: Engine, kept: Sequence[Message]) -> bool:
 
 def _warn_if_little_gain(engine: Engine, entry: CompactionEntry) -> None:
     freed = 1 - entry.tokens_after / entry.tokens_before
-    if freed < engine.limits.least_gain:
+    if freed < engine.limits.least_gain and not entry.drop_images:
         engine.note(
             "warning",
             f"A compaction freed only {100 * freed:.0f} % of {entry.tokens_before:,} tokens, "

@@ -38,7 +38,7 @@ from .events import (
     StepDiscarded,
 )
 from .memory import MEMORY_SHARE, MEMORY_TOKENS
-from .offload import LEAST_RESULT_TOKENS, SMALL_SHARE, Room
+from .offload import LEAST_RESULT_TOKENS, MOST_BYTES, SMALL_SHARE, Room
 from .ports import (
     CacheTtl,
     Clock,
@@ -61,7 +61,7 @@ from .preparation import Preparation
 from .recovery import RetryLimits, next_wait
 from .redact import Redactor
 from .reply import Reply
-from .tokens import SAFETY, TokenMeter, Used
+from .tokens import SAFETY, TokenMeter, Used, Weight
 from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
@@ -83,8 +83,10 @@ from .window import (
     window_of,
 )
 
-MOST_IMAGE_CHARS = 24_000_000
-"""Base64 of all images of a request: 32 MB is the limit for the whole of it (API.md 1)."""
+LEAST_MOST_BYTES = 500_000
+"""A refusal of less than this teaches nothing: no server takes so little."""
+HEAVY_SHARE = 0.9
+"""From this share of the most bytes or images of a request on, old images are to leave."""
 CACHE_S: Mapping[CacheTtl, float] = {"5m": 300.0, "1h": 3_600.0}
 """How long the provider's prompt cache keeps a prompt after the start of the last request."""
 
@@ -158,6 +160,7 @@ class Engine:
         self.seen_ids: set[str] = set()
         self.watch = PrefixWatch()
         self.uncountable: set[str] = set()
+        self.most_bytes = MOST_BYTES
         self._reply_ids: dict[str | None, str] = {}
         self.spent = Usage()
         self.cost_usd: float | None = 0.0
@@ -284,6 +287,25 @@ class Engine:
         bill = self.bill()
         return bill is not None and bill.is_due(self._multiple(moment))
 
+    @property
+    def weight(self) -> Weight:
+        """What a request weighs now: its bytes on the wire, and its images."""
+        return self.meter.weight(self.transcript)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Say whether a request is near the most bytes or images, so that old ones must leave."""
+        weight = self.weight
+        has_many = weight.images > 0 and weight.images >= HEAVY_SHARE * self.facts.max_images
+        is_near = has_many or weight.bytes >= HEAVY_SHARE * self.most_bytes
+        return is_near and self.limits.compaction in PROACTIVE_PRESETS and not self.is_paused
+
+    @property
+    def can_drop_images(self) -> bool:
+        """Say whether a request with too many bytes has images that may leave by themselves."""
+        is_automatic = self.limits.compaction in PROACTIVE_PRESETS
+        return is_automatic and not self.is_paused and self.weight.images > 0
+
     def is_reserve_reached(self) -> bool:
         """Say whether the reserve leaves no room for another call, whatever the account says."""
         return should_compact(self.used, self.limits, self.facts)
@@ -365,6 +387,13 @@ class Engine:
         is_automatic = self.limits.compaction not in ("manual", "off")
         return is_automatic and not self.is_paused and not self.is_stuck
 
+    def learn_bytes(self) -> None:
+        """Take from a refusal by bytes that a request of the present weight is too much.
+
+        For this kernel's life; a provider may take less than the 32 MB of Anthropic's own.
+        """
+        self.most_bytes = min(self.most_bytes, max(LEAST_MOST_BYTES, self.weight.bytes - 1))
+
     def learn_overflow(self, error: PromptTooLongError) -> None:
         """Take the window, and how far the estimate was off, from a refusal's numbers."""
         self._learn(error.actual_tokens, error.limit_tokens)
@@ -417,7 +446,7 @@ class Engine:
 
     def room(self) -> Room:
         """Return what a new message may take of the window, images counted."""
-        pictures = self.meter.pictures(self.transcript)
+        weight = self.weight
         return Room.of(
             self.facts,
             self.limits,
@@ -425,8 +454,8 @@ class Engine:
             self.meter,
             instruction_tokens=math.ceil(SAFETY * self.meter.estimate_text(self.summary_text))
             + self.memory_tokens,
-            images_left=max(0, self.facts.max_images - pictures.count),
-            image_chars_left=max(0, MOST_IMAGE_CHARS - pictures.chars),
+            images_left=max(0, self.facts.max_images - weight.images),
+            bytes_left=max(0, self.most_bytes - weight.bytes),
         )
 
     @property

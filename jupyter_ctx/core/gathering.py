@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .around import cut_to, hook_tokens
-from .blocks import Message, words_of
+from .blocks import Message, images_of, tool_results, words_of
 from .ports import Cell, EditedFile, PlanItem, Skill, Variable
 from .preview import clean_text
 from .recent import MOST_EACH_TOKENS, Source, choose_sources, merge_by_time
@@ -243,12 +243,32 @@ async def _gather(engine: Engine, kept: Sequence[Message], told: str, count: Cou
                 f"{fate.chars:,} characters",
             )
             for fate in reversed(transcript.stored)
-        ],
+        ]
+        + _describe_pictured(engine, kept),
         find_turns=transcript.turns_of_results,
         sources=sources[: limits.recent_cells],
         older=[source.label for source in sources[limits.recent_cells :]],
         told=told,
     )
+
+
+def _describe_pictured(engine: Engine, kept: Sequence[Message]) -> list[tuple[str, str]]:
+    """Return id and line of each result whose images are no longer sent, the newest first."""
+    sent = {
+        result.tool_use_id
+        for message in kept
+        for result in tool_results(message)
+        if images_of(Message("user", (result,)))
+    }
+    return [
+        (
+            fate.tool_use_id,
+            f"`{fate.tool_use_id}`: {fate.tool}, {fate.lines:,} lines, with its images in "
+            f"{(fate.path or '').removesuffix('.txt')}.json",
+        )
+        for fate in reversed(engine.transcript.pictured)
+        if fate.tool_use_id not in sent
+    ]
 
 
 async def _load_sources(engine: Engine) -> list[Source]:

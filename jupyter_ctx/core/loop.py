@@ -14,7 +14,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from ..errors import CtxError, ModelError, PromptTooLongError, StoreError
+from ..errors import (
+    CtxError,
+    ModelError,
+    PromptTooLongError,
+    RequestTooLargeError,
+    StoreError,
+)
 from . import background
 from .blocks import (
     Block,
@@ -341,6 +347,11 @@ class Turn:
 
     def _describe(self, error: ModelError) -> str:
         """Return an error in words; of a prompt that is too long, with what makes it long."""
+        if isinstance(error, RequestTooLargeError):
+            self.is_too_long = True
+            weight = self.engine.weight
+            noun = "image" if weight.images == 1 else "images"
+            return f"{error} It has {weight.bytes:,} bytes, with {weight.images:,} {noun}."
         if not isinstance(error, PromptTooLongError):
             return str(error)
         self.is_too_long = True
@@ -369,7 +380,7 @@ class Turn:
         engine = self.engine
         self.state = replace(
             self.state,
-            can_compact=engine.can_compact_reactively,
+            can_compact=self._can_compact(outcome),
             can_raise_output=engine.can_raise_output,
             can_drain=background.can_use(engine),
         )
@@ -428,6 +439,15 @@ class Turn:
             case Fail(error=error):
                 raise _TurnOver("failed", "error", self._describe(error)) from error
 
+    def _can_compact(self, outcome: Replied | Failed) -> bool:
+        """Say whether a compaction may come by itself; one that drops images helps where bytes do.
+
+        Of a request by whose bytes the provider was too much, also where tokens would not be freed.
+        """
+        engine = self.engine
+        by_bytes = isinstance(outcome, Failed) and isinstance(outcome.error, RequestTooLargeError)
+        return engine.can_compact_reactively or (by_bytes and engine.can_drop_images)
+
     def _was_nudged(self, reply: Reply) -> bool:
         """Ask the model to go on if the turn's budget says so; an empty answer is an end."""
         answer = text_of(reply.blocks)
@@ -460,9 +480,13 @@ class Turn:
                 yield event
             self._record_user("note", [Text(CONTINUE_TEXT)])
         self.reply = None
-        if isinstance(outcome, Failed) and isinstance(outcome.error, PromptTooLongError):
-            self.engine.learn_overflow(outcome.error)
+        error = outcome.error if isinstance(outcome, Failed) else None
         attempt = Attempt(self.number, "reactive")
+        if isinstance(error, PromptTooLongError):
+            self.engine.learn_overflow(error)
+        if isinstance(error, RequestTooLargeError):
+            self.engine.learn_bytes()
+            attempt.drops_images = self.engine.can_drop_images
         async with aclosing(background.compact(self.engine, attempt)) as events:
             async for event in events:
                 yield event

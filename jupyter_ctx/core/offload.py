@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from .blocks import Image, Text, ToolResult
+from .blocks import Image, Text, ToolResult, json_bytes
 from .ports import ModelFacts, SpooledText, ToolOutput, ToolSpec
 from .preview import build_preview, clean_text, count_lines
 from .tokens import MESSAGE_FRAME, MOST_FACTOR, SAFETY, TOOL_FRAME, image_tokens
@@ -49,6 +49,10 @@ SHORT_HEADER_CHARS = 160
 # due will make room for it. Else, near the reserve, the shortest result would leave a preview.
 SMALL_SHARE = 0.05
 LEAST_CAP_CHARS = 500
+# 32 MB is the most of a request (API.md 1, as the smaller of its two readings): 2 MB are left to
+# the answer, to the words that ask for a summary and to what the adapter adds.
+MOST_BYTES = 30_000_000
+MOST_CHAR_BYTES = 4
 LEAST_CUT_CHARS = 4
 # Frames are raw tokens; with the largest factor they are these.
 _MESSAGE_FRAME, _TOOL_FRAME = (math.ceil(MOST_FACTOR * raw) for raw in (MESSAGE_FRAME, TOOL_FRAME))
@@ -69,8 +73,8 @@ class Room:
 
     `used_tokens` is what is used before the new message (the cautious figure).
     `compaction_tokens` is what a compaction request adds to the prompt, its summary included.
-    `count` gives calibrated tokens. `images_left` and `image_chars_left` are how many more images,
-    and how much base64, a request may carry.
+    `count` gives calibrated tokens. `images_left` and `bytes_left` are how many more images, and
+    how many more bytes on the wire, a request may carry.
     """
 
     window_tokens: int | None
@@ -80,7 +84,7 @@ class Room:
     limits: Limits
     count: Callable[[str], int]
     images_left: int = 100
-    image_chars_left: int = 24_000_000
+    bytes_left: int = MOST_BYTES
 
     @classmethod
     def of(
@@ -92,7 +96,7 @@ class Room:
         *,
         instruction_tokens: int,
         images_left: int | None = None,
-        image_chars_left: int = 24_000_000,
+        bytes_left: int = MOST_BYTES,
     ) -> Room:
         """Return the room that a model and its limits leave.
 
@@ -107,7 +111,7 @@ class Room:
             limits=limits,
             count=meter.estimate_text,
             images_left=facts.max_images if images_left is None else images_left,
-            image_chars_left=image_chars_left,
+            bytes_left=bytes_left,
         )
 
     @property
@@ -251,9 +255,9 @@ class FittedPrompt:
 def ingest_prompt(text: str, turn: int, room: Room) -> FittedPrompt:
     """Return the user's text as it is sent, made valid for the wire.
 
-    Over half of the room it is to be stored as `prompt-<turn>` and a preview is sent; so it is over
-    200,000 characters where the window is not known. One under 5 % of the window stays whole as
-    long as it fits at all.
+    Over half of the room, or over the bytes that are left, it is to be stored as `prompt-<turn>`
+    and a preview is sent; so it is over 200,000 characters where the window is not known. One under
+    5 % of the window stays whole as long as it fits at all.
     """
     text = clean_text(text)
     whole = room.whole_tokens
@@ -263,7 +267,7 @@ def ingest_prompt(text: str, turn: int, room: Room) -> FittedPrompt:
     else:
         allowed = whole
         fits = _with_safety(room.count(text) + _MESSAGE_FRAME) <= allowed
-    if fits:
+    if fits and json_bytes(text) <= room.bytes_left:
         return FittedPrompt(text)
     preview = _prompt_preview(text, f"prompt-{turn}", room, allowed)
     return (
@@ -421,7 +425,8 @@ def _cut(drafts: Sequence[_Draft], law_tokens: int) -> None:
 
 def _bound_images(drafts: Sequence[_Draft], room: Room) -> None:
     """Leave out the images beyond what one request may carry, the last ones first."""
-    left, chars = room.images_left, room.image_chars_left
+    left = room.images_left
+    chars = room.bytes_left - MOST_CHAR_BYTES * sum(draft.chars for draft in drafts)
     for draft in drafts:
         images = draft.decision.result.output.images
         stay = 0

@@ -24,6 +24,8 @@ from .blocks import (
     ToolResult,
     ToolUse,
     images_of,
+    json_bytes,
+    message_to_wire,
 )
 from .ports import Counter
 from .transcript import (
@@ -59,6 +61,9 @@ MESSAGE_FRAME, TOOL_FRAME = 4, 10
 # API.md 5, images: tokens of a 28 px grid after scaling to the most a model takes.
 IMAGE_GRID_PX, MOST_IMAGE_PX, MOST_IMAGE_TOKENS = 28, 2_576, 4_784
 UNKNOWN_IMAGE_TOKENS = 1_568
+
+# A comma and a space; and, in a prefix, the names of its fields and what stands around them.
+MESSAGE_JOINT, PREFIX_FRAME = 2, 200
 
 # Replies whose message is all that the provider counted as output.
 _WHOLE_REPLIES = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})
@@ -122,18 +127,16 @@ class _Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
-    """How many images the view holds, and how many characters of base64 they are."""
+class Weight:
+    """What a request of system, tools and view weighs: its bytes on the wire, and its images."""
 
-    count: int = 0
-    chars: int = 0
+    bytes: int = 0
+    images: int = 0
 
-    def add(self, message: Message) -> Pictures:
-        """Return the sum with those of one more message."""
-        images = images_of(message)
-        if not images:
-            return self
-        return Pictures(self.count + len(images), self.chars + sum(len(i.data) for i in images))
+    def add(self, message: Message) -> Weight:
+        """Return the sum with one more message."""
+        size = json_bytes(message_to_wire(message)) + MESSAGE_JOINT
+        return Weight(self.bytes + size, self.images + len(images_of(message)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,8 @@ class TokenMeter:
         self._bases: list[_Base] = []
         self._new = _Tally()
         self._all = _Tally()
-        self._pictures, self._looked_at = Pictures(), 0
+        self._weight, self._weighed = Weight(), 0
+        self._prefix_bytes: tuple[PrefixEntry | None, int] = None, PREFIX_FRAME
 
     @property
     def factor(self) -> float:
@@ -252,13 +256,16 @@ class TokenMeter:
         }
         return apportion(weights, self.used(transcript).total)
 
-    def pictures(self, transcript: Transcript) -> Pictures:
-        """Return the images of the view; like all figures here, from what is new only."""
-        view = transcript.view
-        for index in range(self._looked_at, len(view)):
-            self._pictures = self._pictures.add(view[index])
-        self._looked_at = len(view)
-        return self._pictures
+    def weight(self, transcript: Transcript) -> Weight:
+        """Return what a request weighs now; like all figures here, from what is new only."""
+        view, prefix = transcript.view, self._prefix
+        for index in range(self._weighed, len(view)):
+            self._weight = self._weight.add(view[index])
+        self._weighed = len(view)
+        if self._prefix_bytes[0] is not prefix and prefix is not None:
+            parts = [prefix.system, [dict(tool) for tool in prefix.tools]]
+            self._prefix_bytes = prefix, PREFIX_FRAME + json_bytes(parts)
+        return Weight(self._prefix_bytes[1] + self._weight.bytes, self._weight.images)
 
     def estimate_text(self, text: str) -> int:
         """Return the estimated tokens of `text`, rounded up."""
@@ -331,7 +338,7 @@ class TokenMeter:
     def _recount(self, view: Sequence[Message]) -> None:
         start = self._bases[-1].messages if self._bases else 0
         self._new, self._all = _Tally(start, start), _Tally()
-        self._pictures, self._looked_at = Pictures(), 0
+        self._weight, self._weighed = Weight(), 0
         alive = {id(message) for message in view}
         self._memo = {key: kept for key, kept in self._memo.items() if key in alive}
         self._outputs = {key: kept for key, kept in self._outputs.items() if key in alive}

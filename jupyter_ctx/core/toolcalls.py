@@ -151,7 +151,6 @@ class ToolCalls:
                 path = engine.ports.store.save_result(new.tool_use_id, new.tool, new.output)
             except StoreError as error:
                 engine.warn_store(error)
-        fate_path = path if decision.fate == "offload" else None
         engine.record(
             FateEntry(
                 engine.ports.clock.now(),
@@ -160,15 +159,15 @@ class ToolCalls:
                 new.tool,
                 decision.chars,
                 decision.lines,
-                fate_path,
+                path,
             )
         )
-        result = finish(decision, fate_path)
+        result = finish(decision, path)
         if decision.fate != "offload":
             return result, None
         shown = sum(len(block.text) for block in result.content if isinstance(block, Text))
         return result, ResultOffloaded(
-            self.turn, new.tool_use_id, new.tool, fate_path, decision.chars, decision.lines, shown
+            self.turn, new.tool_use_id, new.tool, path, decision.chars, decision.lines, shown
         )
 
 

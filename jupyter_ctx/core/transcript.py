@@ -12,7 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from .blocks import Json, Message, ToolResult, tool_results, without_thinking
+from .blocks import (
+    Json,
+    Message,
+    ToolResult,
+    images_of,
+    tool_results,
+    without_images,
+    without_thinking,
+)
 from .usage import Usage
 
 Trigger: TypeAlias = Literal["proactive", "reactive", "manual"]
@@ -94,7 +102,8 @@ class MessageEntry:
 class FateEntry:
     """What became of one tool result, decided once and never changed.
 
-    `path` names the stored text of an offloaded result, relative to the store's home.
+    `path` names the stored text of an offloaded result, relative to the store's home; of one that
+    is kept, the text of a result whose outputs are stored beside it (an image, say).
     """
 
     at: float
@@ -120,7 +129,8 @@ class CompactionEntry:
     """A compaction: the first `drop_messages` of the view give way to `message`.
 
     `message` is one user message: the summary, then what was re-injected. Every later message
-    stays; without its thinking if `drop_thinking`. `n` counts from 1 within the session.
+    stays; without its thinking if `drop_thinking`, and with a line in place of each image if
+    `drop_images`. `n` counts from 1 within the session.
     `missing` are the names in the summary that did not exist in the kernel then.
     """
 
@@ -142,6 +152,7 @@ class CompactionEntry:
     reinjected: tuple[Reinjected, ...] = ()
     focus: str | None = None
     missing: tuple[str, ...] = ()
+    drop_images: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,7 +465,8 @@ def _bare(messages: Sequence[Message], drop_thinking: bool) -> Sequence[Message]
 def kept_messages(view: Sequence[Message], compaction: CompactionEntry) -> tuple[Message, ...]:
     """Return the messages of `view` that stay behind the compaction's summary, as they stay."""
     tail = view[max(0, compaction.drop_messages) :]
-    return tuple(left for m in tail if (left := _kept(m, compaction.drop_thinking)))
+    kept = tuple(left for m in tail if (left := _kept(m, compaction.drop_thinking)))
+    return tuple(map(without_images, kept)) if compaction.drop_images else kept
 
 
 def build_view(entries: Iterable[Entry]) -> tuple[Message, ...]:
@@ -606,6 +618,20 @@ class Transcript:
             fate
             for fate in self.fates.values()
             if fate.fate == "offload" and turns.get(fate.tool_use_id) not in self._gone
+        ]
+
+    @property
+    def pictured(self) -> Sequence[FateEntry]:
+        """The kept results of the conversation that have images and are stored, oldest first."""
+        turns = self._result_turns
+        return [
+            fate
+            for fate in self.fates.values()
+            if fate.fate == "keep"
+            and fate.path is not None
+            and turns.get(fate.tool_use_id) not in self._gone
+            and (result := self.results.get(fate.tool_use_id)) is not None
+            and images_of(Message("user", (result,)))
         ]
 
     def messages_since_prompt(self, turn: int) -> int:

@@ -300,7 +300,7 @@ def test_images_give_way_to_a_line() -> None:
 
 
 def test_images_are_bounded_by_count_and_size() -> None:
-    """No more images than a request may carry, by number and by base64; the rest are one line."""
+    """No more images than a request may carry, by number and by bytes; the rest are one line."""
     where = dataclasses.replace(room(1_000_000), images_left=2)
     decisions = ingest(
         [new(images=(picture(28),) * 3), new("", "b", images=(picture(28),))], {}, where
@@ -308,8 +308,17 @@ def test_images_are_bounded_by_count_and_size() -> None:
     assert [each.images for each in decisions] == [2, 0]
     assert shown(decisions[1]) == "[1 image left out: no room]"
 
-    small = dataclasses.replace(where, image_chars_left=10)
-    assert one(new(images=(picture(28, "x" * 6),) * 2), small).images == 1
+    small = dataclasses.replace(where, bytes_left=10 + 4 * len("done"))
+    assert one(new("done", images=(picture(28, "x" * 6),) * 2), small).images == 1
+
+
+def test_a_prompt_is_bounded_in_bytes_too() -> None:
+    """Where the bytes of a request run out, a prompt that the window would take is stored."""
+    where, text = room(1_000_000), " " * 400_000 + "ü" * 50
+
+    assert ingest_prompt(text, 1, dataclasses.replace(where, bytes_left=400_102)).text == text
+    fitted = ingest_prompt(text, 1, dataclasses.replace(where, bytes_left=400_101))
+    assert fitted.stored == text
 
 
 def test_ten_thousand_images_are_one_line() -> None:

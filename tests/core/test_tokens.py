@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
@@ -20,7 +21,8 @@ from jupyter_ctx.core.blocks import (
     images_of,
     user,
 )
-from jupyter_ctx.core.tokens import TokenMeter, Used, apportion, image_tokens
+from jupyter_ctx.core.ports import Request
+from jupyter_ctx.core.tokens import PREFIX_FRAME, TokenMeter, Used, apportion, image_tokens
 from jupyter_ctx.core.transcript import (
     CountEntry,
     Entry,
@@ -35,6 +37,7 @@ from jupyter_ctx.core.transcript import (
     Transcript,
 )
 from jupyter_ctx.core.usage import Usage
+from jupyter_ctx.models.anthropic_wire import MessageWires, build_prompt
 
 from .strategies import (
     ByteCounter,
@@ -376,16 +379,20 @@ def test_parts_add_up(entries: list[Entry]) -> None:
 
 @given(logs())
 @settings(max_examples=60, deadline=None)
-def test_pictures_are_those_of_the_view(entries: list[Entry]) -> None:
-    """At every moment the images counted are those of the view, and so are their letters."""
-    session = Session()
+def test_the_weight_is_that_of_the_request(entries: list[Entry]) -> None:
+    """At every moment images and bytes are those of a request, bytes or a few more."""
+    session = Session(PREFIX)
 
     for entry in entries:
         session.add(entry, prompt())
         session.add(results_entry(Image("image/png", "aGk=", 40, 40)))
         images = [i for message in session.transcript.view for i in images_of(message)]
-        counted = session.meter.pictures(session.transcript)
-        assert (counted.count, counted.chars) == (len(images), sum(len(i.data) for i in images))
+        weight, prefix = session.meter.weight(session.transcript), session.transcript.prefix
+        assert prefix is not None
+        request = Request("m", prefix.system, prefix.tools, tuple(session.transcript.view), 10)
+        body = json.dumps(build_prompt(request, MessageWires()), ensure_ascii=False).encode()
+        assert weight.images == len(images)
+        assert len(body) <= weight.bytes <= len(body) + PREFIX_FRAME
 
 
 @given(logs())
