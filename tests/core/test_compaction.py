@@ -1,5 +1,7 @@
 """Where the cuts of a compaction fall and what it puts back."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,9 +116,7 @@ def test_what_goes_first_when_the_request_is_too_long(view, has_images, has_back
         begins = shorter[1]
         is_turn = begins.role == "user" and not tool_results(begins)
         assert is_turn or begins.role == "assistant"
-        assert all(
-            _is_pair(call, answer) for call, answer in zip(shorter, shorter[1:], strict=False)
-        )
+        assert all(_is_pair(call, answer) for call, answer in itertools.pairwise(shorter))
 
 
 def _is_pair(message, following):
