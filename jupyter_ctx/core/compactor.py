@@ -117,10 +117,17 @@ async def ask_hooks(
 ) -> Request:
     """Run the PreCompact hooks and return the request for the summary with what they ask for.
 
-    Their words stand beside `focus`, as far as they fit the room that `request` leaves. Raises
-    CompactionError if one of them blocks it. Touches no count that depends on the transcript.
+    Raises CompactionError if one of them blocks it. Touches no count that depends on the
+    transcript.
     """
     told = await before_compaction(engine, trigger, focus)
+    return _with_wish(engine, request, focus, told, summary_tokens)
+
+
+def _with_wish(
+    engine: Engine, request: Request, focus: str, told: str, summary_tokens: int
+) -> Request:
+    """Return the request with a hook's words beside `focus`, as far as they fit its room."""
     count = engine.meter.estimate_text
     spare = int((request.max_tokens - summary_tokens - engine.memory_tokens) / 2 / SAFETY)
     told = cut_to(told, spare, count)
@@ -140,7 +147,7 @@ async def _ask(
 ) -> AsyncGenerator[CtxEvent, None]:
     """Ask for the summary; a request that is itself too long is cut and sent again."""
     request = build_request(engine, plan, attempt.focus)
-    request = await ask_hooks(engine, attempt.trigger, attempt.focus, request, plan.summary_tokens)
+    told = await before_compaction(engine, attempt.trigger, attempt.focus)
     for note in engine.take_notes():
         yield note
     if attempt.drops_images and any(map(images_of, request.messages)):
@@ -148,6 +155,7 @@ async def _ask(
     for retry in range(engine.limits.compaction_retries + 1):
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
+            request = _with_wish(engine, request, attempt.focus, told, plan.summary_tokens)
             async with aclosing(
                 engine.call(request, reply, attempt.turn, 0, silent=True)
             ) as events:
