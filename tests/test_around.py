@@ -184,24 +184,34 @@ def test_what_comes_back_is_counted():
         }
 
 
-def test_hooks_hear_of_every_kind_of_compaction():
-    """A full window, a prompt the provider refuses and a user's wish: each is told its trigger."""
-    hooks = FakeHooks()
+@pytest.mark.parametrize("prepare_calls", [0, 3])
+def test_hooks_hear_of_every_kind_of_compaction(prepare_calls):
+    """A full window, a prompt the provider refuses and a user's wish: each is told its trigger.
+
+    So it is whether the summary was prepared beside the conversation or not.
+    """
+    hooks = FakeHooks({"PreCompact": HookOutcome(context="Keep the figures.")})
     script = answering([*steps(40, 80), "Done.", too_long(17_000, 16_000), "Again."])
     with (
         FakeAnthropic(script, models=models()) as server,
-        talk(server, hooks=hooks, prepare_calls=0) as session,
+        talk(server, hooks=hooks, prepare_calls=prepare_calls) as session,
     ):
         run(session)
         run(session, "And now?")
         session.compact("the figures")
+        asked = [last_text(record.json) for record in server.messages if is_summary(record)]
 
-    triggers = [payload["trigger"] for name, payload in hooks.calls if name == "PreCompact"]
+    told = [payload for name, payload in hooks.calls if name == "PreCompact"]
+    triggers = [payload["trigger"] for payload in told]
     assert triggers[0] == "proactive"
-    assert triggers[-2:] == ["reactive", "manual"]
-    names = [name for name, _ in hooks.calls]
-    assert names == ["PreCompact", "SessionStart", "PostCompact"] * len(triggers)
-    assert len(triggers) == len(session.transcript.compactions)
+    assert triggers[-1] == "manual"
+    assert "reactive" in [entry.trigger for entry in session.transcript.compactions]
+    assert told[-1]["custom_instructions"] == "the figures"
+    assert len(asked) == len(told)
+    assert "Keep the figures." in asked[0]
+    assert "the figures\nKeep the figures." in asked[-1]
+    after = [name for name, _ in hooks.calls if name != "PreCompact"]
+    assert after == ["SessionStart", "PostCompact"] * len(session.transcript.compactions)
 
 
 def test_missing_names_follow_the_kernel():

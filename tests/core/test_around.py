@@ -132,13 +132,14 @@ def test_a_hook_blocks_before_anything_is_asked():
     assert titles(events) == ["PreCompact hook: from the hook"]
 
 
-def test_a_hook_that_always_blocks_is_asked_three_times():
+@pytest.mark.parametrize("prepare_calls", [0, 3])
+def test_a_hook_that_always_blocks_is_asked_three_times(prepare_calls):
     """A block counts for the breaker; the turn goes on and later steps ask no more."""
     hooks = FakeHooks({"PreCompact": HookOutcome("never")})
     steps = [reply(LONG[:3_200], call("run_code", code="print(1)")) for _ in range(24)]
     facts = ModelFacts("scripted", 32_000, "api", 1_000, factor_prior=1.0)
     model = ScriptedModel(*steps, reply("Done."), facts=facts)
-    session = make_session(model, hooks=hooks, reserve_tokens=16_000, prepare_calls=0)
+    session = make_session(model, hooks=hooks, reserve_tokens=16_000, prepare_calls=prepare_calls)
     events = []
     session.ask("go", on_event=events.append)
 
