@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
@@ -28,7 +29,6 @@ from tests.fake_anthropic.tokens import (
     tool_tokens,
 )
 from tests.pictures import png
-from tests.replay import facts as planted
 from tests.replay.billing import PromptCache
 from tests.replay.counting import COUNTER
 from tests.replay.facts import AFTER, check_reach, lost_of
@@ -100,7 +100,7 @@ def test_the_bill_is_the_strict_fakes(window: int) -> None:
         if last_text(body).startswith(INSTRUCTION_OPEN):
             return "## Task\n" + "So far all is well. " * 40
         step = steps.pop(0)
-        calls = (FakeCall(call.name, _id=call.id, **call.input) for call in step.calls)
+        calls = (FakeCall(call.name, _id=call.id, _raw=None, **call.input) for call in step.calls)
         return Reply((Text(step.text), *calls), chunk=10_000)
 
     async def point() -> None:
@@ -167,7 +167,7 @@ def _session(model: DirectModel, conversation: Conversation, facts: object) -> S
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_optimum_is_the_best_of_all_sets(seed: int) -> None:
-    """On short logs no set of compaction points is cheaper, and the one found costs what it says."""
+    """On short logs no set of points is cheaper, and the one found costs what it says."""
     plan = _random_plan(random.Random(seed))
     calls = range(1, plan.calls)
     sets = itertools.chain(*(itertools.combinations(calls, n) for n in range(plan.calls)))
@@ -196,7 +196,7 @@ def _random_plan(choose: random.Random) -> Plan:
 def test_the_plan_costs_what_the_cache_billed() -> None:
     """The optimum's model of a log, at the engine's own points, comes within 3 % of the bill."""
     for window in (200_000, 8_000):
-        played = play(small_conversation(8, 12), window)
+        played = play(small_conversation(8, 12), window, settings={"prepare_calls": 0})
         plan = plan_of(played)
         assert points_of(played)
         cost = cost_of(plan, points_of(played))
@@ -210,7 +210,7 @@ def test_the_plan_costs_what_the_cache_billed() -> None:
 @pytest.mark.parametrize("window", [8_000, 16_000, 64_000])
 def test_our_own_conversation(window: int, prepare: int) -> None:
     """Never over the window, no break but by a compaction, near the optimum."""
-    figures = measure(small_conversation(12, 12), window, **_prepare(prepare))
+    figures = measure(small_conversation(12, 12), window, prepare_calls=prepare)
 
     assert figures.failures == ()
     assert figures.peak <= window
@@ -220,13 +220,9 @@ def test_our_own_conversation(window: int, prepare: int) -> None:
     assert figures.over_optimum <= 1.25
 
 
-def _prepare(calls: int) -> dict[str, object]:
-    return {"prepare_calls": calls} if "prepare_calls" in Settings.__dataclass_fields__ else {}
-
-
 def test_a_log_that_only_grows_is_written_once_and_read_once_a_step() -> None:
     """With compaction off the input costs what a perfect cache would, and no prefix breaks."""
-    played = play(small_conversation(8, 10), 10_000_000, compaction="off")
+    played = play(small_conversation(8, 10), 10_000_000, settings={"compaction": "off"})
 
     assert played.breaks == {}
     assert played.input_cost <= 1.01 * played.least_input_cost
@@ -244,7 +240,7 @@ def test_many_calls_behind_long_instructions() -> None:
         code = "look(everything, again=True); " * 14
         calls = tuple(_call(f"many_{n}_{m}", "(no result was recorded)", code) for m in range(16))
         turns.append(Turn(f"{n}. Go on.", (*looks, Step("All at once.", calls), Step("Done."))))
-    played = play(Conversation("many", tuple(turns)), 8_000, **_prepare(0))
+    played = play(Conversation("many", tuple(turns)), 8_000, settings={"prepare_calls": 0})
 
     assert played.failures == []
     assert played.session.transcript.turn == len(turns)
@@ -294,8 +290,8 @@ def test_a_policy_shrinks_where_the_window_is_small(policy: object) -> None:
 
     assert outcome.shrunk > 0
     assert outcome.peak <= window or not outcome.is_valid
-    reckless = ("resend", "Codex, background", "OpenHands")
-    assert outcome.is_valid != policy.name.startswith(reckless)  # type: ignore[attr-defined]
+    others = ("sliding", "Crush", "Codex 90 %")  # the rest cut calls, or reserve over 16k
+    assert outcome.is_valid == policy.name.startswith(others)  # type: ignore[attr-defined]
 
 
 # Facts --------------------------------------------------------------------------------------------
@@ -312,7 +308,7 @@ def test_planted_facts_stay_in_reach(tmp_path) -> None:
 
 def test_a_fact_that_no_summary_keeps_is_found_lost(tmp_path, monkeypatch) -> None:
     """Where the summary says nothing of them, names and paths are lost, and nothing else is."""
-    monkeypatch.setattr("tests.replay.player.FACT", planted.re.compile("nothing at all"))
+    monkeypatch.setattr("tests.replay.player.FACT", re.compile("nothing at all"))
     reached = check_reach(small_conversation(12, 14, seed=3), 8_000, tmp_path)
 
     lost = {fact.kind for reach in reached for fact in reach.lost}

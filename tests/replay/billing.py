@@ -233,7 +233,10 @@ class PromptCache:
         row, digest = _Row(), self._id(request.model)
         total = self.sizes.request_tokens + (self.sizes.tools_tokens if request.tools else 0)
         parts = [
-            *((json.dumps(dict(tool), sort_keys=True), self.sizes.tool(tool)) for tool in request.tools),
+            *(
+                (json.dumps(dict(tool), sort_keys=True), self.sizes.tool(tool))
+                for tool in request.tools
+            ),
             *([(request.system, self.sizes.system(request.system))] if request.system else []),
         ]
         for text, tokens in parts:
@@ -250,9 +253,7 @@ class PromptCache:
         if known is None:
             keys = tuple(self._id(_key(block)) for block in message.content)
             tokens = tuple(map(self.sizes.block, message.content))
-            known = self._laid[id(message)] = _Laid(
-                message, keys, tokens, bool(images_of(message))
-            )
+            known = self._laid[id(message)] = _Laid(message, keys, tokens, bool(images_of(message)))
         return known
 
     def _id(self, key: Hashable) -> int:

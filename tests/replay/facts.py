@@ -1,8 +1,8 @@
 """Facts planted in a conversation, and whether the model can still get at them after compactions.
 
 A fact is in reach if it stands in the request, or if a stored text that is named there brings it:
-its own (`read_result` with the handle or `prompt-<n>`), or one that names it (`turn-<n>`). Names and
-paths live in the conversation only, so the summary must carry them; the script that writes it does.
+its own (`read_result` with the handle or `prompt-<n>`), or one that names it (`turn-<n>`). Names
+and paths live in the conversation only, so the summary must carry them; the script's does.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Fact:
 def plant(conversation: Conversation, long_chars: int) -> tuple[Conversation, tuple[Fact, ...]]:
     """Return the conversation with facts in it, and these facts.
 
-    One in every prompt; a number in the middle of results over `long_chars`, which will be stored; a
-    name or a path in every seventh reply.
+    One in every prompt; a number in the middle of results over `long_chars`, which will be stored;
+    a name or a path in every seventh reply.
     """
     facts: list[Fact] = []
     turns = [
@@ -136,7 +136,9 @@ class _Watch:
             self.taken.append(_Snapshot(count, "\n".join(_texts(request.messages)), known))
 
 
-def check_reach(conversation: Conversation, window: int, home: Path, **settings: object) -> list[Reach]:
+def check_reach(
+    conversation: Conversation, window: int, home: Path, **settings: object
+) -> list[Reach]:
     """Play the conversation with planted facts, its session on disk, and look for each of them."""
     cap = min(50_000, window // 4)
     planted, facts = plant(conversation, cap)
@@ -149,7 +151,7 @@ def check_reach(conversation: Conversation, window: int, home: Path, **settings:
     watch = _Watch((*facts, *pins))
     store = SessionStore(home, FakeClock().now).create("replay")
     try:
-        played = play(planted, window, store=store, before_turn=pin, watch=watch, **settings)
+        played = play(planted, window, store=store, before_turn=pin, watch=watch, settings=settings)
         assert not played.failures, played.failures
         return asyncio.run(_look(watch, StoredTexts(store)))
     finally:

@@ -63,7 +63,7 @@ def fitted(conversation: Conversation, window: int) -> Conversation:
 def measure(conversation: Conversation, window: int, **settings: object) -> Figures:
     """Return the figures of a conversation; `settings` are the session's."""
     conversation = fitted(conversation, window)
-    played = play(conversation, window, **settings)
+    played = play(conversation, window, settings=settings)
     plan = plan_of(played)
     best = find_optimum(plan)
     others = [

@@ -1,14 +1,14 @@
 """The cheapest set of compaction points in hindsight, for the log that the engine made.
 
 Same messages, summary, tail and carry-over as the engine's; only when to compact is free, with the
-whole future known. Exact: what a compaction before call j leaves does not depend on those before it,
-since the tail's beginning only moves forward, so a dynamic programme over the last point is enough.
-A test holds it against trying every set. All costs are in weighted tokens.
+whole future known. Exact: what a compaction before call j leaves does not depend on those before
+it, since the tail's beginning only moves forward, so a dynamic programme over the last point is
+enough. A test holds it against trying every set. All costs are in weighted tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -176,7 +176,9 @@ def plan_of(played: Played) -> Plan:
     prefix = played.session.transcript.prefix
     assert prefix is not None  # every session has one
     asked = build_instruction(load_prompt("summary"), budget, "")
-    cuts = list(_cuts(log, tokens, share(limits.tail_tokens, DEFAULTS.tail_tokens, window, TAIL_SHARE)))
+    cuts = list(
+        _cuts(log, tokens, share(limits.tail_tokens, DEFAULTS.tail_tokens, window, TAIL_SHARE))
+    )
     intro = COUNTER.count(load_prompt("resume")) + sizes.message_tokens + TITLE_TOKENS
     carry = _carry_over(log, limits, window)
     return Plan(
@@ -208,8 +210,8 @@ def _cuts(log: _Log, tokens: Sequence[int], budget: int) -> Iterator[int]:
         yield begin
 
 
-def _carry_over(log: _Log, limits: Limits, window: int):  # type: ignore[no-untyped-def]
-    """Return what a compaction puts back, in tokens: of the first message kept, and results stored."""
+def _carry_over(log: _Log, limits: Limits, window: int) -> Callable[[int, int], int]:
+    """Return what a compaction puts back, in tokens, by first message kept and results stored."""
     instructions_budget = share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window)
     results_budget = share(limits.results_tokens, DEFAULTS.results_tokens, window)
     places = [place for place, _ in log.prompts]

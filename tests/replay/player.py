@@ -16,10 +16,17 @@ from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import Block, Text, ToolUse, text_of
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.events import CompactionFailed, TurnFinished
-from jupyter_ctx.core.ports import BlockDone, Delta, ModelFacts, ReplyDone, Request, ToolOutput
-from jupyter_ctx.core.ports import ToolSpec
+from jupyter_ctx.core.ports import (
+    BlockDone,
+    Delta,
+    ModelFacts,
+    ReplyDone,
+    Request,
+    ToolOutput,
+    ToolSpec,
+)
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import ExcludeEntry
+from jupyter_ctx.core.transcript import CompactionEntry, ExcludeEntry
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.core.window import Limits, summary_budget
 from jupyter_ctx.errors import PromptTooLongError
@@ -150,7 +157,7 @@ class ReplayModel:
         self._summary_tokens = summary_tokens
         self._clock = clock
         self._last: Charge | None = None
-        self._changes = 0, 0
+        self._seen = 0
 
     @property
     def name(self) -> str:
@@ -197,12 +204,13 @@ class ReplayModel:
     def _cause(self, charge: Charge, played: Played) -> str:
         """Say why less was read than the last step left in the cache; "" if nothing is missing."""
         last, self._last = self._last, charge
-        before, self._changes = self._changes, (played.compactions, played.refusals)
+        entries = played.session.transcript.entries
+        since, self._seen = entries[self._seen :], len(entries)
         if last is None or charge.read >= last.marked:
             return ""
-        if before[0] != self._changes[0]:
+        if any(isinstance(entry, CompactionEntry) for entry in since):
             return "compaction"
-        if before[1] != self._changes[1]:
+        if any(isinstance(entry, ExcludeEntry) for entry in since):
             return "refusal"
         return "first image" if charge.has_image != last.has_image else "unexplained"
 
@@ -236,7 +244,9 @@ def _blocks(step: Step, keep: float) -> list[Block]:
     text = step.text if keep >= 1 else step.text[: int(len(step.text) * keep)]
     blocks: list[Block] = [Text(text)] if text.strip() else []
     for call in step.calls:
-        blocks.append(ToolUse(call.id, call.name, clip_input(call.input, keep) if keep < 1 else call.input))
+        blocks.append(
+            ToolUse(call.id, call.name, clip_input(call.input, keep) if keep < 1 else call.input)
+        )
     return blocks or [Text("Done.")]
 
 
@@ -249,7 +259,10 @@ class ReplayTools:
         specs = [*ours, *map(spec_of, theirs)]
         self.specs: Sequence[ToolSpec] = sorted(specs, key=lambda spec: spec.name)
         self._calls: dict[str, Call] = {
-            call.id: call for turn in conversation.turns for step in turn.steps for call in step.calls
+            call.id: call
+            for turn in conversation.turns
+            for step in turn.steps
+            for call in step.calls
         }
 
     async def run(self, use: ToolUse, cap_chars: int) -> ToolOutput:
@@ -259,6 +272,7 @@ class ReplayTools:
 
 # Playing ------------------------------------------------------------------------------------------
 
+NO_SETTINGS: Mapping[str, object] = {}
 BeforeTurn = Callable[[Session, int], None]
 Watch = Callable[[Session, Request], None]
 
@@ -270,7 +284,7 @@ def play(
     store: SessionFile | None = None,
     before_turn: BeforeTurn = lambda session, turn: None,
     watch: Watch | None = None,
-    **settings: object,
+    settings: Mapping[str, object] = NO_SETTINGS,
 ) -> Played:
     """Play the conversation on a window of so many tokens; `settings` are the session's.
 
@@ -319,4 +333,3 @@ async def _run_turn(played: Played, model: ReplayModel, turn: Turn) -> None:
                 played.failures.append(f"compaction: {reason}")
             case _:
                 pass
-

@@ -1,9 +1,9 @@
 """What other systems do on the same steps, by the rules they publish; token counts alone.
 
 Each is a rule about when to shrink and what then stays. Shared by all, and kind to them: the same
-system prompt, tools and steps; summaries as long as ours; a prompt cache that always reads the whole
-common prefix; a summary call that reads the prompt from the cache. Left out: files read again beyond
-the newest results, edits of the prompt by the provider. Numbers are of the projects' sources.
+system prompt, tools and steps; summaries as long as ours; a prompt cache that always reads the
+whole common prefix; a summary call that reads the prompt from the cache. Left out: files read again
+beyond the newest results, edits of the prompt by the provider. Numbers: the projects' sources.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .trajectories import Conversation, Step
 
 Kind = Literal["prompt", "reply", "results", "summary"]
 PLACEHOLDER_TOKENS = 15
+CLAUDE_CODE_RESERVE, OPENCODE_RESERVE = 33_000, 32_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ class Policy:
     """A system: what it does before a call, and after a turn; its longest result, in characters.
 
     `make` gives its rule anew for each conversation. `is_threshold`: it waits for a share of the
-    window. `cached`: it marks its prompts for the cache.
+    window. `cached`: it marks its prompts for the cache. `reserve`: tokens it keeps free whatever
+    the window; on one that is no larger its own rule cannot work, and half is kept free.
     """
 
     name: str
@@ -100,12 +102,17 @@ class Policy:
     result_chars: int | None = None
     is_threshold: bool = False
     cached: bool = True
+    reserve: int = 0
     after_turn: Rule = lambda view: None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy came to. `over`: calls that did not fit, for which the oldest were cut away."""
+    """What a policy came to.
+
+    `over`: calls that did not fit, for which the oldest were cut away. `applies`: its rule is meant
+    for such a window.
+    """
 
     policy: str
     cost: float
@@ -113,11 +120,12 @@ class Outcome:
     peak: int
     shrunk: int
     calls: int
+    applies: bool
 
     @property
     def is_valid(self) -> bool:
-        """Every call fitted."""
-        return self.over == 0
+        """Its rule applies, and every call fitted."""
+        return self.applies and self.over == 0
 
 
 def run_policy(
@@ -149,7 +157,9 @@ def run_policy(
             if results is not None:
                 view.add(results)
         policy.after_turn(view)
-    return Outcome(policy.name, view.cost, over, view.peak, view.shrunk, calls)
+    return Outcome(
+        policy.name, view.cost, over, view.peak, view.shrunk, calls, policy.reserve < window
+    )
 
 
 def _make_fit(view: View, output: int) -> bool:
@@ -222,9 +232,7 @@ def _cut_oldest(keep_share: float) -> Callable[[], Rule]:
                 return
             items, tokens = list(view.items), view.tokens
             target = view.prefix + (most - view.prefix) * keep_share
-            while len(items) > 1 and (
-                view.prefix + tokens > target or items[0].kind == "results"
-            ):
+            while len(items) > 1 and (view.prefix + tokens > target or items[0].kind == "results"):
                 tokens -= items.pop(0).tokens
             view.put(items, 0)
 
@@ -247,7 +255,10 @@ def _claude_code() -> Rule:
     """20,000 for the summary and 13,000 as buffer; then the 5 newest results, 5,000 each."""
 
     def rule(view: View) -> None:
-        if view.window - view.prompt > _at_most_half(33_000, view.window) or len(view.items) <= 2:
+        if (
+            view.window - view.prompt > _at_most_half(CLAUDE_CODE_RESERVE, view.window)
+            or len(view.items) <= 2
+        ):
             return
         parts = [part for item in view.items for part in item.parts][-5:]
         read_again = Item("results", sum(min(part, 5_000, view.window // 20) for part in parts))
@@ -303,7 +314,10 @@ def _opencode() -> Rule:
     """32,000 kept for the answer; everything gives way to a summary."""
 
     def rule(view: View) -> None:
-        if view.window - view.prompt <= _at_most_half(32_000, view.window) and len(view.items) > 2:
+        if (
+            view.window - view.prompt <= _at_most_half(OPENCODE_RESERVE, view.window)
+            and len(view.items) > 2
+        ):
             view.summarize(view.newest_prompt)
 
     return rule
@@ -359,10 +373,17 @@ POLICIES = (
     Policy("sliding window, each step", _cut_oldest(1.0)),
     Policy("sliding window, half at once", _cut_oldest(0.5)),
     Policy("Crush", _crush, 30_000, is_threshold=True),
-    Policy("Claude Code", _claude_code, 30_000, is_threshold=True),
+    Policy("Claude Code", _claude_code, 30_000, is_threshold=True, reserve=CLAUDE_CODE_RESERVE),
     Policy("Codex 90 %", _codex, 40_000, is_threshold=True),
     Policy("Codex, background 60 %", _codex_background, 40_000, is_threshold=True),
-    Policy("opencode", _opencode, 50_000, is_threshold=True, after_turn=_prune),
+    Policy(
+        "opencode",
+        _opencode,
+        50_000,
+        is_threshold=True,
+        reserve=OPENCODE_RESERVE,
+        after_turn=_prune,
+    ),
     Policy("OpenHands, 240 events", _openhands(240, 2), 30_000),
     Policy("OpenHands, 80 events", _openhands(80, 4), 30_000),
 )

@@ -174,9 +174,7 @@ def renamed(conversation: Conversation, prefix: str) -> Conversation:
     return replace(conversation, turns=tuple(turns))
 
 
-def join(
-    parts: Sequence[Conversation], tokens: int, seed: int, count: CountText
-) -> Conversation:
+def join(parts: Sequence[Conversation], tokens: int, seed: int, count: CountText) -> Conversation:
     """Return conversations one after the other, in a random order, until there are `tokens`.
 
     Whole turns only, the last one that is begun included. Once all were taken, they come again.
