@@ -33,6 +33,7 @@ from .compactor import (
     conclude,
     fail,
     find_plan,
+    find_wish_room,
     is_worth_it,
     must_lighten,
     run_compaction,
@@ -143,6 +144,7 @@ def _draft(engine: Engine, moment: float) -> Draft | None:
         tuple(transcript.view[: plan.sent]),
         plan.cut,
         plan.summary_tokens,
+        find_wish_room(engine),
         moment,
         transcript.prefix,
         build_request(engine, plan),
@@ -166,7 +168,9 @@ async def _make(engine: Engine, draft: Draft) -> Made:
     clock, reply = engine.ports.clock, draft.reply
     started, error = clock.monotonic(), None
     try:
-        request = await ask_hooks(engine, "proactive", "", draft.request, draft.summary_tokens)
+        request = await ask_hooks(
+            engine, "proactive", "", draft.request, draft.summary_tokens, draft.room_tokens
+        )
         call = engine.call(request, reply, engine.turn, 0, silent=True)
         async with aclosing(call) as events:
             async for _ in events:

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 
 from ..errors import CompactionError, ModelError, PromptTooLongError, RequestTooLargeError
 from . import compaction as pure
-from .around import after_compaction, before_compaction, cut_to, remember, restart_session
+from .around import (
+    after_compaction,
+    before_compaction,
+    cut_to,
+    hook_tokens,
+    remember,
+    restart_session,
+)
 from .blocks import Message, images_of, without_images, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine
@@ -112,25 +119,46 @@ async def conclude(
     await after_compaction(engine, entry)
 
 
+def find_wish_room(engine: Engine) -> int:
+    """Return what a PreCompact hook's words may take in the request for a summary, in tokens.
+
+    Half of what the law of the room leaves, so that nothing is cut for them.
+    """
+    left = engine.room().law_tokens
+    most = hook_tokens(engine.window)
+    return most if left is None else min(most, int(left / 2 / SAFETY))
+
+
 async def ask_hooks(
-    engine: Engine, trigger: Trigger, focus: str, request: Request, summary_tokens: int
+    engine: Engine,
+    trigger: Trigger,
+    focus: str,
+    request: Request,
+    summary_tokens: int,
+    room_tokens: int,
 ) -> Request:
     """Run the PreCompact hooks and return the request for the summary with what they ask for.
 
-    Raises CompactionError if one of them blocks it. Touches no count that depends on the
-    transcript.
+    Their words take at most `room_tokens` (`find_wish_room`), or what the request leaves. Raises
+    CompactionError if one of them blocks it. Touches no count that depends on the transcript.
     """
     told = await before_compaction(engine, trigger, focus)
-    return _with_wish(engine, request, focus, told, summary_tokens)
+    return _with_wish(engine, request, focus, told, summary_tokens, room_tokens)
 
 
 def _with_wish(
-    engine: Engine, request: Request, focus: str, told: str, summary_tokens: int
+    engine: Engine,
+    request: Request,
+    focus: str,
+    told: str,
+    summary_tokens: int,
+    room_tokens: int,
 ) -> Request:
     """Return the request with a hook's words beside `focus`, as far as they fit its room."""
     count = engine.meter.estimate_text
-    spare = int((request.max_tokens - summary_tokens - engine.memory_tokens) / 2 / SAFETY)
-    told = cut_to(told, spare, count)
+    answer_tokens = summary_tokens + engine.memory_tokens
+    spare = int((request.max_tokens - answer_tokens) / 2 / SAFETY)
+    told = cut_to(told, max(room_tokens, spare), count)
     if not told:
         return request
     wish = f"{focus}\n{told}" if focus else told
@@ -138,7 +166,7 @@ def _with_wish(
     return replace(
         request,
         messages=(*request.messages[:-1], instruction),
-        max_tokens=request.max_tokens - math.ceil(SAFETY * count(told)),
+        max_tokens=max(answer_tokens, request.max_tokens - math.ceil(SAFETY * count(told))),
     )
 
 
@@ -147,6 +175,7 @@ async def _ask(
 ) -> AsyncGenerator[CtxEvent, None]:
     """Ask for the summary; a request that is itself too long is cut and sent again."""
     request = build_request(engine, plan, attempt.focus)
+    room_tokens = find_wish_room(engine)
     told = await before_compaction(engine, attempt.trigger, attempt.focus)
     for note in engine.take_notes():
         yield note
@@ -155,7 +184,9 @@ async def _ask(
     for retry in range(engine.limits.compaction_retries + 1):
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
-            request = _with_wish(engine, request, attempt.focus, told, plan.summary_tokens)
+            request = _with_wish(
+                engine, request, attempt.focus, told, plan.summary_tokens, room_tokens
+            )
             async with aclosing(
                 engine.call(request, reply, attempt.turn, 0, silent=True)
             ) as events:

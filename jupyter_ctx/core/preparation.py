@@ -45,12 +45,14 @@ class Draft:
 
     Of the messages those before `cut` give way to the summary; it may have `summary_tokens`. It is
     due when the account is as full as `moment` says (FIRST_CALL or MID_TURN), also where the
-    summary of a turn's end comes too late for the next one's first call.
+    summary of a turn's end comes too late for the next one's first call. What a hook asks of it may
+    take `room_tokens`.
     """
 
     messages: tuple[Message, ...]
     cut: int
     summary_tokens: int
+    room_tokens: int
     moment: float
     prefix: PrefixEntry | None
     request: Request
