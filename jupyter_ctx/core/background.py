@@ -31,6 +31,7 @@ from .compactor import (
     ask_hooks,
     build_request,
     conclude,
+    expected_head_tokens,
     fail,
     find_plan,
     find_wish_room,
@@ -40,7 +41,6 @@ from .compactor import (
 )
 from .engine import CACHE_S, Engine
 from .events import CompactionFailed, CompactionStarted, CtxEvent
-from .gathering import head_tokens
 from .preparation import Draft, Made, Preparation, State, cancel_task
 from .tokens import SAFETY
 from .transcript import SpentEntry
@@ -108,7 +108,7 @@ def _makes_room(engine: Engine, draft: Draft) -> bool:
     if window is None or reserve is None:
         return True
     stays = math.ceil(SAFETY * meter.estimate_request(view[draft.cut :]))
-    return stays + head_tokens(engine.limits, window) <= window - reserve
+    return stays + expected_head_tokens(engine, window) <= window - reserve
 
 
 # Making -----------------------------------------------------------------------------------------

@@ -351,11 +351,20 @@ def _is_too_much(engine: Engine, unsent: Sequence[Message]) -> bool:
     if engine.window is None:
         return False
     room = engine.room().compaction_tokens + LEAST_OUTPUT + LEAST_RESULT_TOKENS
-    head, last = head_tokens(engine.limits, engine.window), engine.transcript.active_compaction
-    if last is not None:  # what came back then comes back again; long instructions take more
-        head = max(head, math.ceil(SAFETY * engine.meter.estimate_message(last.message)))
-    room += head
+    room += expected_head_tokens(engine, engine.window)
     return math.ceil(SAFETY * engine.meter.estimate_request(unsent)) + room > engine.window
+
+
+def expected_head_tokens(engine: Engine, window: int) -> int:
+    """Return what the next summary and what comes back with it may take, in tokens.
+
+    At least what the last one's message takes: the first and the newest instruction come back
+    whole, and may be longer than the shares of all the rest.
+    """
+    head, last = head_tokens(engine.limits, window), engine.transcript.active_compaction
+    if last is None:
+        return head
+    return max(head, math.ceil(SAFETY * engine.meter.estimate_message(last.message)))
 
 
 def build_request(engine: Engine, plan: Plan, focus: str = "") -> Request:

@@ -89,6 +89,12 @@ HEAVY_SHARE = 0.9
 """From this share of the most bytes or images of a request on, old images are to leave."""
 CACHE_S: Mapping[CacheTtl, float] = {"5m": 300.0, "1h": 3_600.0}
 """How long the provider's prompt cache keeps a prompt after the start of the last request."""
+MOST_AHEAD_SHARE = 0.03
+"""How far before the reserve a summary is prepared at most, as a share of the window.
+
+What comes after it stays word for word, so on a small window an early one frees little: three calls
+ahead, a replay on 8k costs 1.27 x the optimum, with this 1.19 x, and 1.15 x without preparation.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +325,8 @@ class Engine:
         if calls <= 0 or self.is_paused or self.is_stuck:
             return False
         ahead = calls * max(0.0, find_growth(self.transcript) or 0.0)
+        if self.window is not None:
+            ahead = min(ahead, MOST_AHEAD_SHARE * self.window)
         if should_compact(self.used, self.limits, self.facts, ahead_tokens=ahead):
             return True
         bill = self.bill()
