@@ -12,8 +12,9 @@ from jupyter_ctx.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.core.ports import Cell, ToolOutput
 from jupyter_ctx.core.transcript import PrefixEntry, SessionEntry
+from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeKernel, FakeTools
 from tests.fake_anthropic import FakeAnthropic, call, refuse, reply
 from tests.fake_anthropic.checks import (
@@ -22,13 +23,16 @@ from tests.fake_anthropic.checks import (
     assert_markers,
     assert_never_over_window,
 )
-from tests.talk import run, talk
+from tests.pictures import png
+from tests.talk import run
 from tests.wire import (
     answering,
+    blocks,
     filler,
     head_of,
     is_summary,
     of,
+    plain_talk,
     printing,
     results,
     steps,
@@ -45,7 +49,7 @@ def test_c10_an_output_near_the_reserve_is_reduced_not_the_users_words():
     words = "Print the long table, please: " + "mind the dates, " * 30 + "and keep this whole."
     table = "for i in range(210): print('row', i, 'value', i * 7919 % 1013, 'and more')"
     script = answering([filler(3_900), printing(table), "Printed."])
-    with FakeAnthropic(script, models=window(8_000)) as server, talk(server) as session:
+    with FakeAnthropic(script, models=window(8_000)) as server, plain_talk(server) as session:
         run(session, "Tell me about it.")
         assert 4_000 < session.context()["used_tokens"] < 8_000 - 1_600
         assert session.context()["reserve_tokens"] == 1_600
@@ -65,6 +69,55 @@ def test_c10_an_output_near_the_reserve_is_reduced_not_the_users_words():
         assert_healthy(server)
 
 
+def test_c04_older_images_leave_together_with_their_places(tmp_path):
+    """C04: twelve turns with a picture each: older ones leave in one batch, at a compaction.
+
+    Each is then named with the path of its file; in between every request extends the one before;
+    count and bytes stay under the limits.
+    """
+    opened = SessionStore(tmp_path).create("plots", cwd="/home/user")
+    picture = png(1_000, 1_000)
+
+    def plot():
+        data = {"image/png": picture.data, "text/plain": "<Figure>"}
+        output = {"output_type": "display_data", "data": data, "metadata": {}}
+        return ToolOutput("<Figure>", (picture,), (output,), ("image/png",))
+
+    turns = [part for n in range(12) for part in (reply(f"Plot {n}.", tools=[call("plot")]), "So.")]
+    with FakeAnthropic(answering(turns), models=window(16_000, many_images=20)) as server:
+        tools = FakeTools(plot=plot)
+        with plain_talk(server, tools=tools, store=opened, entries=opened.entries) as session:
+            for n in range(12):
+                assert run(session, f"Plot number {n}.")[-1].outcome == "done"
+        opened.close()
+        cuts = assert_append_only(server.messages, is_side=is_summary)
+        counts = [len(blocks(record, "image")) for record in server.messages]
+
+        assert len(cuts) == len(summaries(server.messages)) >= 1
+        assert max(counts) <= 12
+        for number, record in enumerate(server.messages[1:], start=1):
+            if number not in cuts and not is_summary(record):
+                assert counts[number] >= counts[number - 1]
+        last = server.messages[cuts[-1]]
+        gone = list(
+            dict.fromkeys(
+                use["id"]
+                for record in server.messages[: cuts[-1]]
+                for use in blocks(record, "tool_use")
+            )
+        )
+        gone = [name for name in gone if name not in results(last)]
+        assert len(gone) >= 2
+        for name in gone:
+            place = f"tool-results/plots/{name}.json"
+            assert re.search(f"- `{name}`: plot, .* {place}\n", head_of(last) + "\n")
+            stored = json.loads((tmp_path / place).read_text())
+            assert stored["outputs"][0]["data"]["image/png"] == picture.data
+        assert max(len(record.body) for record in server.messages) < 32 * 2**20
+        assert_never_over_window(server.messages)
+        assert_healthy(server)
+
+
 # The gauge ----------------------------------------------------------------------------------------
 
 
@@ -73,7 +126,10 @@ def test_c11_a_figure_before_the_first_reply_and_after_each_step():
     cells = [Cell(f"c{n}", f"x_{n} = {n}", n, n) for n in range(1, 6)]
     tools = FakeTools(FakeKernel({f"x_{n}": n for n in range(1, 6)}, cells))
     script = answering([part for n in range(3) for part in (*steps(1), filler(900))])
-    with FakeAnthropic(script, models=window(16_000)) as server, talk(server, tools=tools) as one:
+    with (
+        FakeAnthropic(script, models=window(16_000)) as server,
+        plain_talk(server, tools=tools) as one,
+    ):
 
         def check(measured):
             found = one.context()
@@ -127,7 +183,7 @@ def test_c13_the_request_that_brings_a_compaction_is_done_to_its_end():
 
     script = answering([filler(4_900), *map(step, range(1, 6)), "All five are done."], summary)
     with FakeAnthropic(script, models=window(8_000)) as server:
-        with talk(server, compaction="crush") as session:
+        with plain_talk(server, compaction="crush") as session:
             run(session, "Fill the window.")
             events = run(session, FIVE)
             ran = [use.input["code"] for use in session._ports.tools.calls]
@@ -156,7 +212,7 @@ def test_item7_a_finished_turn_is_not_gone_on_with():
     The next request leaves with the user's next words, which stand after the summary.
     """
     script = answering([*steps(3), "Finished.", "Fresh."])
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "First task.")
         count = len(server.messages)
         session.compact()
@@ -181,7 +237,7 @@ def test_c14_a_rule_of_the_project_stays_in_its_place():
     begun = [SessionEntry(0.0, "s", None, "/", "0"), PrefixEntry(0.0, system, ())]
     script = answering([part for n in range(3) for part in (filler(500), "Yes.")] + ["Still."])
     with FakeAnthropic(script) as server:
-        with talk(server, entries=begun, tail_tokens=0) as session:
+        with plain_talk(server, entries=begun, tail_tokens=0) as session:
             for n in range(3):
                 run(session, f"turn {n}")
                 run(session, f"again {n}")
@@ -209,7 +265,7 @@ def test_c15_a_cell_comes_back_as_the_user_left_it():
     )
     script = answering([filler(600), "Seen.", "Going on."])
     with FakeAnthropic(script) as server:
-        with talk(server, tools=FakeTools(kernel), recent_cells=3, tail_tokens=0) as session:
+        with plain_talk(server, tools=FakeTools(kernel), recent_cells=3, tail_tokens=0) as session:
             run(session, "Edit A and B.")
             run(session, "Do you see them?")
             kernel.cells[-1] = Cell("bbb", "b = 'present B, by the user'", 5, 5)
@@ -241,7 +297,7 @@ def test_c17_the_same_session_in_every_mode(mode):
     for tokens in (8_000, 200_000):
         script = answering([*steps(20, 60), "Counted.", "Hello."])
         with FakeAnthropic(script, models=window(tokens)) as server:
-            with talk(server, compaction=mode) as session:
+            with plain_talk(server, compaction=mode) as session:
                 events = run(session, "Count to twenty.")
                 count = len(session.transcript.compactions)
                 outcomes[tokens] = events[-1].outcome, count
@@ -275,7 +331,7 @@ def test_c17_the_same_session_in_every_mode(mode):
 def test_c18_a_summary_can_be_opened_edited_and_undone():
     """C18: text, what it replaced, figures and the original turns; a change is in what is sent."""
     script = [filler(700), "Second.", "The summary.", "Edited?", "Undone?"]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "The first question.")
         run(session, "The second question.")
         before = session.context()["used_tokens"]
@@ -312,7 +368,7 @@ def test_c19_eight_parallel_calls_are_never_parted():
         for n in range(16)
     ]
     with FakeAnthropic(answering([*script, "Done."]), models=window(8_000)) as server:
-        with talk(server) as session:
+        with plain_talk(server) as session:
             assert run(session, "Run eight at a time.")[-1].outcome == "done"
         assert len(summaries(server.messages)) >= 2
         for record in server.messages:
@@ -337,7 +393,7 @@ def test_c20_whatever_happens_beside_it_the_prefix_stays():
         for n in range(10)
         for part in ((long if n == 2 else printing(f"print({n})")), f"Turn {n}.")
     ]
-    with FakeAnthropic(script) as server, talk(server, tools=FakeTools(kernel)) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tools=FakeTools(kernel)) as session:
         for n in range(10):
             assert run(session, f"turn {n}")[-1].outcome == "done"
             session.context()
@@ -369,7 +425,7 @@ def test_c20_an_intended_break_is_kept_with_its_reason():
     begin = [part for n in range(2) for part in (*steps(2, 60), f"Turn {n}.")]
     script = [*begin, "Summary.", "a", "b", "c", "d", "e", refuse("Not this."), "f"]
     with FakeAnthropic(script, models=models) as server:
-        with talk(server, tail_tokens=0, cache_diagnostics="on") as session:
+        with plain_talk(server, tail_tokens=0, cache_diagnostics="on") as session:
             acts = [
                 session.compact,
                 lambda: session.edit_summary("The user's own words."),

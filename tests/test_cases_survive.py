@@ -14,13 +14,14 @@ from jupyter_ctx.testing import FakeHooks, FakeKernel, FakeTools, FakeWorkspace
 from jupyter_ctx.tools import make_tools
 from tests.fake_anthropic import FakeAnthropic, call
 from tests.fake_anthropic.checks import assert_healthy, assert_never_over_window
-from tests.talk import run, talk
+from tests.talk import run
 from tests.wire import (
     answering,
     filler,
     head_of,
     is_summary,
     of,
+    plain_talk,
     printing,
     results,
     steps,
@@ -42,7 +43,8 @@ def wish(n):
 def conversation():
     """Answers for three rounds of five turns: code whose output is stored, then words."""
     for n in range(1, ROUNDS * TURNS + 1):
-        yield printing(f"x_{n} = {n}; print('line of result {n}\\n' * 1_500)", thinking=f"do {n}")
+        code = f"x_{n} = {n}\nfor i in range(1_500): print('line', i, 'of result {n}')"
+        yield printing(code, thinking=f"do {n}")
         yield f"Wish {n} is granted."
 
 
@@ -86,7 +88,7 @@ def test_w25_after_three_compactions_nothing_that_matters_is_gone(stored):
     ]
     script = answering([*conversation(), *reads, "All is there."], "## Task\nWishes.")
     with FakeAnthropic(script, models=window(24_000)) as server:
-        with talk(
+        with plain_talk(
             server,
             tools=tools,
             kernel=kernel,
@@ -123,13 +125,16 @@ def test_w25_after_three_compactions_nothing_that_matters_is_gone(stored):
             assert "as it is now" in told
             assert all(f"`x_{k}`" in told for k in (1, n))
 
-            last = list(results(server.messages[-1]).values())
+            read = {}
+            for record in server.messages[count:]:
+                read |= results(record)
+            last = list(read.values())[-4:]
             number = int(asked["wish"].partition("-")[2])
             assert number not in kept
             assert wish(number).strip() in last[0]
             assert f"Wish {number} is granted." in last[1]
             assert f"x_{number} = {number}" in last[1]
-            assert re.match(r"line of result \d+\n", last[2])
+            assert re.match(r"line 0 of result \d+\n", last[2])
             assert last[3] == last[2]
         assert_never_over_window(server.messages)
         assert_healthy(server)
@@ -139,7 +144,7 @@ def test_w25_a_hook_may_veto_a_compaction():
     """W25: a PreCompact hook that blocks is said; no summary is asked for, the turn goes on."""
     hooks = FakeHooks({"PreCompact": HookOutcome(blocked_by="not during the audit")})
     with FakeAnthropic([filler(800), "Hm.", "Hi."]) as server:
-        with talk(server, hooks=hooks, tail_tokens=0) as session:
+        with plain_talk(server, hooks=hooks, tail_tokens=0) as session:
             run(session, "one")
             run(session, "two")
             with pytest.raises(CompactionError, match="not during the audit"):
@@ -161,7 +166,7 @@ def test_w25_hooks_may_add_to_summary_and_context():
         }
     )
     with FakeAnthropic([filler(800), "Hm.", "Summary.", "Hi."]) as server:
-        with talk(server, hooks=hooks, tail_tokens=0) as session:
+        with plain_talk(server, hooks=hooks, tail_tokens=0) as session:
             run(session, "one")
             run(session, "two")
             session.compact()
@@ -179,7 +184,7 @@ def test_w25_an_unfinished_turn_goes_on_by_itself_and_a_finished_one_does_not():
     """W25: three compactions in mid-turn: one prompt, one end, each step once, nothing asked."""
     script = answering([*steps(60, 60), "Counted.", "Hello."])
     with FakeAnthropic(script, models=window(8_000)) as server:
-        with talk(server, tools=FakeTools()) as session:
+        with plain_talk(server, tools=FakeTools()) as session:
             events = run(session, "Count to sixty.")
             codes = [str(use.input["code"]) for use in session._ports.tools.calls]
             assert len(of(events, CompactionFinished)) >= 3

@@ -35,13 +35,14 @@ from tests.fake_anthropic.checks import (
     assert_never_over_window,
 )
 from tests.pictures import png
-from tests.talk import MODEL, run, talk
+from tests.talk import MODEL, run
 from tests.wire import (
     answering,
     blocks,
     filler,
     is_summary,
     of,
+    plain_talk,
     printing,
     results,
     steps,
@@ -59,7 +60,7 @@ def test_w03_the_summary_is_asked_for_as_everything_else_was(binds):
     """W03: same model, system, tools and settings; nothing that would miss the cache is added."""
     script, model = answering([*steps(40, 80), "Done."]), MODEL if binds else UNBOUND
     with FakeAnthropic(script, models=window(12_000, model, binds_thinking=binds)) as server:
-        with talk(server, model=model) as session:
+        with plain_talk(server, model=model) as session:
             run(session, "Count.")
         assert len(summaries(server.messages)) >= 2
         for before, record in zip(server.messages, server.messages[1:], strict=False):
@@ -86,7 +87,7 @@ def test_w05_what_stays_has_its_bytes(binds, tail_tokens):
     script, model = answering([*steps(40, 60), "Done."]), MODEL if binds else UNBOUND
     models = window(12_000, model, binds_thinking=binds)
     with FakeAnthropic(script, models=models) as server:
-        with talk(server, model=model, tail_tokens=tail_tokens) as session:
+        with plain_talk(server, model=model, tail_tokens=tail_tokens) as session:
             run(session, "Count.")
         kept_calls = 0
         for before, summary, after in zip(
@@ -125,7 +126,7 @@ def test_w08_no_summary_is_asked_for_while_tools_run():
     )
     script = answering([filler(4_500), three, "All three seen."])
     with FakeAnthropic(script, models=window(8_000)) as server:
-        with talk(server, tools=tools, compaction="crush") as session:
+        with plain_talk(server, tools=tools, compaction="crush") as session:
             run(session, "Fill the window.")
             events = run(session, "Look at all three.")
         kinds = [is_summary(record) for record in server.messages]
@@ -153,7 +154,7 @@ def test_w10_the_breaker_stays_open_until_the_user_asks():
         return next(bad, "## Task\nCount.") if callable(given) else given
 
     with FakeAnthropic(answer, models=window(16_000)) as server:
-        with talk(server, compaction="crush", reserve_tokens=8_000) as session:
+        with plain_talk(server, compaction="crush", reserve_tokens=8_000) as session:
             events = run(session, "Count.")
             assert len(summaries(server.messages)) == 3
             assert [e.paused for e in of(events, CompactionFailed)] == [False, False, True]
@@ -198,7 +199,7 @@ def test_w11_no_loop_where_nothing_can_be_gained(case):
         script = [printing("print('0123456789' * 120_000)"), *steps(6, 60), "Done."]
     models, has_models = window(16_000, model, binds_thinking=False), model == MODEL
     with FakeAnthropic(answering(script), models=models, has_models=has_models) as server:
-        with talk(server, tools=tools, model=model, **more) as session:
+        with plain_talk(server, tools=tools, model=model, **more) as session:
             assert (session.facts.max_output_tokens is None) == (not has_models)
             events = [event for prompt in prompts for event in run(session, prompt)]
         small = [gain for gain in gains(events) if gain < 0.1]
@@ -247,7 +248,7 @@ def test_w18_parallel_results_go_back_in_one_message():
         slow=lambda: ToolOutput("so far\nKeyboardInterrupt", is_error=True),
     )
     three = reply(tools=[call("plot"), call("slow"), call("run_code", code="print(1)")])
-    with FakeAnthropic([three, "Again."]) as server, talk(server, tools=tools) as session:
+    with FakeAnthropic([three, "Again."]) as server, plain_talk(server, tools=tools) as session:
         assert run(session, "one")[-1].outcome == "stopped"
         assert [use.name for use in tools.calls] == ["plot", "slow"]
         run(session, "two")
@@ -278,7 +279,7 @@ def test_w19_a_new_process_sends_the_same_bytes(tmp_path):
     home, saved = tmp_path / "home", tmp_path / "saved"
     with FakeAnthropic(script) as server:
         opened = SessionStore(home).create("kept", cwd="/home/user")
-        with talk(server, store=opened, entries=opened.entries) as session:
+        with plain_talk(server, store=opened, entries=opened.entries) as session:
             run(session, "one")
             shutil.copytree(home, saved)
             run(session, "two")
@@ -303,7 +304,7 @@ def test_w19_what_was_seen_in_full_is_never_reduced_but_by_a_compaction():
     """W19: however full the window gets, a result that was sent whole is sent whole."""
     script = answering([*steps(14, 60), "Done."])
     with FakeAnthropic(script, models=window(8_000)) as server:
-        with talk(server, compaction="manual") as session:
+        with plain_talk(server, compaction="manual") as session:
             run(session, "Count.")
         first = {}
         for record in server.messages:
@@ -325,11 +326,11 @@ def test_w20_what_changed_meanwhile_stands_in_appended_text_only():
     other = FakeTools(shiny_new=lambda: "new")
     notice = "Today is 2027-02-03; the folder is /srv/other; pandas is now 4.0; the branch is dev."
     with FakeAnthropic(script) as server:
-        with talk(server, store=store) as session:
+        with plain_talk(server, store=store) as session:
             run(session, "one")
             kept = list(store.entries)
             run(session, "two")
-        with talk(server, entries=kept, place=elsewhere, tools=other) as session:
+        with plain_talk(server, entries=kept, place=elsewhere, tools=other) as session:
             session.add_startup_note(notice)
             run(session, "two")
         twin, resumed = server.messages[-2:]

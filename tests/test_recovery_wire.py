@@ -31,13 +31,14 @@ from tests.fake_anthropic import (
     window_exceeded,
 )
 from tests.fake_anthropic.checks import assert_append_only, assert_healthy
-from tests.talk import MODEL, run, talk
+from tests.talk import MODEL, run
 from tests.wire import (
     answering,
     blocks,
     filler,
     is_summary,
     of,
+    plain_talk,
     printing,
     steps,
     summaries,
@@ -107,7 +108,7 @@ def test_w13_too_long_in_every_form_compacts_once(form):
     """W13: over the window in any provider's words: one compaction, one retry, numbers learnt."""
     answer, actual, limit = OVERFLOWS[form]
     script = [filler(4_000), filler(4_000), answer, "Summary.", "Done."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "one")
         run(session, "two")
         known = session.facts.window_tokens
@@ -128,7 +129,7 @@ def test_w13_what_was_refused_teaches_the_estimate():
     """W13: the provider's count of what was refused changes what the next texts are taken for."""
     before_after = []
     script = [filler(3_000), "Hm.", too_long(90_000, 80_000), "Summary.", "Done."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "one")
         run(session, "two")
         meter = session._engine.meter
@@ -144,7 +145,7 @@ def test_w13_a_second_time_is_shown_with_the_largest_parts():
     """W13: too long again after the compaction: no loop, the numbers, and a note for next turn."""
     twice = too_long(210_000, 200_000)
     script = [filler(4_000), filler(4_000), twice, "Summary.", too_long(205_000, 200_000), "Hi."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "one")
         run(session, "two")
         events = run(session, "three: a long one")
@@ -162,7 +163,7 @@ def test_w13_a_second_time_is_shown_with_the_largest_parts():
 def test_w15_a_call_cut_by_the_windows_end_is_not_run():
     """W15: the partial text is kept, the half call is not run; one compaction, then it goes on."""
     script = [filler(4_000), window_exceeded("Partial, ", HALF_CALL), "Summary.", "and the rest."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "one")
         events = run(session, "two")
 
@@ -178,7 +179,7 @@ def test_w15_a_call_cut_by_the_windows_end_is_not_run():
 def test_w15_a_second_window_stop_ends_the_turn_with_a_note():
     """W15: after one compaction in the step, the window's end is the answer's, and said so."""
     script = [filler(4_000), window_exceeded("A"), "Summary.", window_exceeded("B"), "Hi."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "one")
         events = run(session, "two")
         assert events[-1].stop_reason == "model_context_window_exceeded"
@@ -191,7 +192,7 @@ def test_w15_a_second_window_stop_ends_the_turn_with_a_note():
 def test_w16_the_output_limit_is_raised_once_then_continued_three_times():
     """W16: a reply cut in mid-call is asked for with 64,000, then goes on at most three times."""
     cut = [max_tokens(f"Part {n}. ", HALF_CALL) for n in range(5)]
-    with FakeAnthropic([*cut, "Next."]) as server, talk(server) as session:
+    with FakeAnthropic([*cut, "Next."]) as server, plain_talk(server) as session:
         events = run(session)
         limits = [record.json["max_tokens"] for record in server.messages]
 
@@ -209,7 +210,7 @@ def test_w16_the_output_limit_is_raised_once_then_continued_three_times():
 def test_w16_the_raise_stays_within_the_models_maximum():
     """W16: where the model writes no more than the limit, nothing is raised: it is continued."""
     with FakeAnthropic([max_tokens("A "), "b."], models=window(200_000)) as server:
-        with talk(server) as session:
+        with plain_talk(server) as session:
             assert run(session)[-1].outcome == "done"
         assert [record.json["max_tokens"] for record in server.messages] == [8_000, 8_000]
         assert_healthy(server)
@@ -218,7 +219,7 @@ def test_w16_the_raise_stays_within_the_models_maximum():
 def test_a_paused_answer_is_sent_back_five_times():
     """`pause_turn`: the same again with what came appended, at most five times, then a note."""
     with FakeAnthropic([*[pause(f"At {n}. ") for n in range(6)], "Hi."]) as server:
-        with talk(server) as session:
+        with plain_talk(server) as session:
             events = run(session)
             assert len(server.messages) == 6
             assert all(record.messages[-1]["role"] == "assistant" for record in server.messages[1:])
@@ -232,7 +233,7 @@ def test_a_paused_answer_is_sent_back_five_times():
 def test_a_refusal_in_mid_turn_takes_its_turn_along():
     """`refusal`: the provider's words end the turn; none of it is sent again, and it is paid."""
     script = ["Fine.", printing("print(1)"), refuse("Not this.", "I cannot"), "Yes."]
-    with FakeAnthropic(script) as server, talk(server) as session:
+    with FakeAnthropic(script) as server, plain_talk(server) as session:
         run(session, "one")
         events = run(session, "two")
         assert (events[-1].outcome, events[-1].stop_reason) == ("failed", "refusal")
@@ -251,14 +252,15 @@ def test_a_refusal_in_mid_turn_takes_its_turn_along():
 
 def test_w12_a_busy_provider_is_given_up_after_eight_tries():
     """W12: eight tries with a countdown each, the same bytes; then one sentence, nothing lost."""
-    with FakeAnthropic([*[status(529)] * 8, "At last."]) as server, talk(server) as session:
+    with FakeAnthropic([*[status(529)] * 8, "At last."]) as server, plain_talk(server) as session:
         events = run(session, "go")
         waits = of(events, RetryScheduled)
 
         assert events[-1].outcome == "failed"
         assert [(e.attempt, e.attempts) for e in waits] == [(n, 8) for n in range(2, 9)]
         assert [e.wait_s for e in waits] == session._ports.clock.sleeps
-        assert all(0.25 * 2**n <= e.wait_s <= min(30, 0.5 * 2**n) for n, e in enumerate(waits))
+        most = [min(30, 0.5 * 2**n) for n in range(7)]
+        assert all(m / 2 <= e.wait_s <= m for m, e in zip(most, waits, strict=True))
         assert len({record.body for record in server.messages}) == 1
         assert not session.transcript.view
         assert run(session, "go")[-1].outcome == "done"
@@ -269,7 +271,7 @@ def test_w12_a_busy_provider_is_given_up_after_eight_tries():
 def test_w12_retry_after_is_a_floor_and_too_long_a_one_ends_it():
     """W12: 429 with `retry-after: 7` waits at least 7 s; one beyond five minutes is not waited."""
     script = [status(429, retry_after=7), "Hi.", status(429, retry_after=400)]
-    with FakeAnthropic(script) as server, talk(server) as session:
+    with FakeAnthropic(script) as server, plain_talk(server) as session:
         clock = session._ports.clock
         began = clock.now()
         events = run(session, "one")
@@ -286,7 +288,7 @@ def test_a_broken_stream_leaves_no_half_message(broken):
     """A stream broken in mid-call: the step begins anew with the same bytes; no tool ran."""
     half = reply("I run it.", tools=[call("run_code", code="print('once')")])
     script = [broken(answer=half, after_events=7), half, "Done."]
-    with FakeAnthropic(script) as server, talk(server) as session:
+    with FakeAnthropic(script) as server, plain_talk(server) as session:
         events = run(session)
         assert events[-1].outcome == "done"
         assert len(of(events, StepDiscarded)) == len(of(events, RetryScheduled)) == 1
@@ -305,7 +307,7 @@ def test_a_summary_broken_off_is_asked_for_again():
         given = script(body)
         return next(faults, "## Task\nGo on.") if callable(given) else given
 
-    with FakeAnthropic(answer, models=window(12_000)) as server, talk(server) as session:
+    with FakeAnthropic(answer, models=window(12_000)) as server, plain_talk(server) as session:
         events = run(session, "Count.")
         first = summaries(server.messages)[:3]
 
@@ -320,7 +322,7 @@ def test_a_switch_leaves_no_thinking_that_is_refused():
     other = "claude-opus-5-5"
     models = {**window(200_000), **window(200_000, other)}
     script = answering([*steps(3), "One.", *steps(2), "Two.", *steps(2), "Three."])
-    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+    with FakeAnthropic(script, models=models) as server, plain_talk(server) as session:
         run(session, "one")
         session.switch_model(other)
         run(session, "two")
@@ -345,7 +347,7 @@ def test_refused_thinking_is_left_out_once_and_for_all(words):
     Nothing else changes, the user is told, and what is thought from then on is kept again.
     """
     script = [*steps(2), "One.", status(400, words), *steps(1), "Two.", "Three."]
-    with FakeAnthropic(script, models=window(200_000)) as server, talk(server) as session:
+    with FakeAnthropic(script, models=window(200_000)) as server, plain_talk(server) as session:
         run(session, "one")
         events = run(session, "two")
         assert events[-1].outcome == "done"
@@ -367,7 +369,7 @@ def test_thinking_bound_to_an_edited_prefix_is_left_out():
     store = MemoryStore()
     script = [*steps(2), "One.", "Two."]
     with FakeAnthropic(script, models=window(200_000)) as server:
-        with talk(server, store=store) as session:
+        with plain_talk(server, store=store) as session:
             run(session, "one")
         edited = [
             replace(entry, system="You are someone else.")
@@ -375,7 +377,7 @@ def test_thinking_bound_to_an_edited_prefix_is_left_out():
             else entry
             for entry in store.entries
         ]
-        with talk(server, entries=edited) as session:
+        with plain_talk(server, entries=edited) as session:
             assert run(session, "two")[-1].outcome == "done"
         assert [record.status for record in server.messages] == [200, 200, 200, 400, 200]
 
@@ -383,7 +385,7 @@ def test_thinking_bound_to_an_edited_prefix_is_left_out():
 def test_thinking_refused_again_ends_the_turn_with_the_providers_words():
     """A second refusal in the same step is shown; there is no loop."""
     script = [*steps(1), "One.", *[status(400, THINKING_REFUSALS[0])] * 2, "Two."]
-    with FakeAnthropic(script, models=window(200_000)) as server, talk(server) as session:
+    with FakeAnthropic(script, models=window(200_000)) as server, plain_talk(server) as session:
         run(session, "one")
         events = run(session, "two")
         assert events[-1].outcome == "failed"

@@ -43,7 +43,8 @@ from tests.fake_anthropic.checks import (
     assert_prefix_read,
     cache_read_ratio,
 )
-from tests.talk import MODEL, run, talk
+from tests.talk import MODEL, run
+from tests.wire import plain_talk
 
 SMALL = {MODEL: FakeModel(window=16_000, max_output=8_000, binds_thinking=True, cache_floor=512)}
 
@@ -78,7 +79,7 @@ def test_thirty_turns_only_append_and_read_the_cache():
     script = itertools.chain.from_iterable(
         (*steps(1), reply(f"Turn {n} done.", thinking="so")) for n in range(30)
     )
-    with FakeAnthropic(list(script)) as server, talk(server) as session:
+    with FakeAnthropic(list(script)) as server, plain_talk(server) as session:
         for n in range(30):
             assert run(session, f"turn {n}")[-1].outcome == "done"
             session.context()
@@ -92,7 +93,7 @@ def test_thirty_turns_only_append_and_read_the_cache():
 def test_a_long_step_still_finds_the_cache():
     """W02: a message of 60 blocks leaves a breakpoint within 20 blocks of the last one."""
     many = reply(tools=[call("run_code", code=f"print({n})") for n in range(60)])
-    with FakeAnthropic([*steps(3), many, "Done."]) as server, talk(server) as session:
+    with FakeAnthropic([*steps(3), many, "Done."]) as server, plain_talk(server) as session:
         run(session, "x " * 2_000)
         assert_healthy(server)
         assert_markers(server.messages)
@@ -101,7 +102,7 @@ def test_a_long_step_still_finds_the_cache():
 
 def test_the_cache_can_be_switched_off():
     """With `prompt_cache` off no request carries a breakpoint."""
-    with FakeAnthropic(["Hi."]) as server, talk(server, prompt_cache=False) as session:
+    with FakeAnthropic(["Hi."]) as server, plain_talk(server, prompt_cache=False) as session:
         run(session)
         assert b"cache_control" not in server.messages[0].body
 
@@ -114,7 +115,7 @@ def test_compaction_reads_the_cache_and_goes_on(binds):
     """
     models = {MODEL: FakeModel(window=12_000, max_output=8_000, binds_thinking=binds)}
     script = answering([*steps(60, 80), "Counted."])
-    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+    with FakeAnthropic(script, models=models) as server, plain_talk(server) as session:
         events = run(session, "Count to sixty. REMEMBER-ME-VERBATIM")
         summaries = [record for record in server.messages if is_summary(record)]
 
@@ -145,12 +146,12 @@ def test_a_resumed_session_sends_the_same_bytes():
         reply(thinking="hm", tools=[call("run_code", code="print('x' * 70_000)")]),
         "First answer.",
     ]
-    with FakeAnthropic([*begin, "Twin."]) as server, talk(server, store=store) as session:
+    with FakeAnthropic([*begin, "Twin."]) as server, plain_talk(server, store=store) as session:
         run(session, "one")
         kept = list(store.entries)
         run(session, "two")
         twin = server.messages[-1].body
-    with FakeAnthropic(["Resumed."]) as server, talk(server, entries=kept) as session:
+    with FakeAnthropic(["Resumed."]) as server, plain_talk(server, entries=kept) as session:
         run(session, "two")
         assert server.messages[-1].body == twin
         assert (
@@ -172,7 +173,7 @@ def test_parallel_results_one_with_an_image_one_interrupted():
 
     tools = Tools(plot=lambda: ToolOutput("figure", (png(40, 30),)), slow=lambda: "")
     three = reply(tools=[call("plot"), call("slow"), call("run_code", code="print(1)")])
-    with FakeAnthropic([three, "Again."]) as server, talk(server, tools=tools) as session:
+    with FakeAnthropic([three, "Again."]) as server, plain_talk(server, tools=tools) as session:
         assert run(session, "one")[-1].outcome == "stopped"
         assert run(session, "two")[-1].outcome == "done"
         assert_healthy(server)
@@ -200,7 +201,7 @@ def test_parallel_results_one_with_an_image_one_interrupted():
 )
 def test_a_fault_is_tried_again_with_the_same_bytes(fault):
     """W12: busy, broken or cut: the same bytes again, no half message, the turn is done."""
-    with FakeAnthropic([fault, "Whole."]) as server, talk(server) as session:
+    with FakeAnthropic([fault, "Whole."]) as server, plain_talk(server) as session:
         events = run(session)
         assert events[-1].outcome == "done"
         assert len(of(events, RetryScheduled)) == 1
@@ -214,7 +215,7 @@ def test_too_long_compacts_once_and_retries_once():
     """W13: a prompt found too long is compacted once and sent once more; a second time is told."""
     big = "w " * 3_000
     script = [reply(big), reply(big), too_long(210_000, 200_000), "Summary.", "Done."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         for n in range(3):
             events = run(session, f"turn {n}")
         assert events[-1].outcome == "done"
@@ -228,7 +229,7 @@ def test_a_compaction_that_is_itself_too_long_is_cut():
     big = "w " * 1_000
     answers = [reply(big) for _ in range(8)]
     script = [*answers, *[too_long(210_000, 200_000)] * 3, "Summary.", "Done."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         for n in range(9):
             events = run(session, f"turn {n}")
         assert events[-1].outcome == "done"
@@ -246,7 +247,7 @@ def test_a_switch_to_a_smaller_window_compacts_first():
         "claude-haiku-4-5": FakeModel(window=8_000, max_output=4_000),
     }
     script = answering([*steps(24, 60), "Done.", "Hello."])
-    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+    with FakeAnthropic(script, models=models) as server, plain_talk(server) as session:
         run(session, "Count.")
         assert session.context()["used_tokens"] > 8_000
         session.switch_model("claude-haiku-4-5")
@@ -267,7 +268,10 @@ def test_a_tail_of_another_models_thinking_survives_the_switch_back():
         "claude-sonnet-5": FakeModel(window=200_000, max_output=8_000),
     }
     script = answering([*steps(6, 60), "Done.", "Hello.", "Back."])
-    with FakeAnthropic(script, models=models) as server, talk(server, tail_tokens=2_000) as session:
+    with (
+        FakeAnthropic(script, models=models) as server,
+        plain_talk(server, tail_tokens=2_000) as session,
+    ):
         run(session, "Count.")
         session.switch_model("claude-sonnet-5")
         run(session, "And now?")
@@ -283,7 +287,7 @@ def test_the_breaker_opens_after_three_failures():
     """W10: after three failed summaries no fourth is asked for until the user asks."""
     script = answering([*steps(40, 80), "Done."], summary=max_tokens("half a summ"))
     models = {MODEL: FakeModel(window=8_000, max_output=8_000, binds_thinking=True)}
-    with FakeAnthropic(script, models=models) as server, talk(server) as session:
+    with FakeAnthropic(script, models=models) as server, plain_talk(server) as session:
         events = run(session, "Count.")
         summaries = [record for record in server.messages if is_summary(record)]
 
@@ -311,7 +315,7 @@ def test_no_progress_ends_in_words(case):
     models = {MODEL: FakeModel(window=window, max_output=8_000, binds_thinking=True)}
     with (
         FakeAnthropic(answering(script), models=models) as server,
-        talk(server, tools=tools, **settings) as session,
+        plain_talk(server, tools=tools, **settings) as session,
     ):
         events = run(session, prompt)
         gains = [1 - e.tokens_after / e.tokens_before for e in of(events, CompactionFinished)]
@@ -332,7 +336,7 @@ def test_usage_is_the_gauge():
         "output_tokens": 900,
     }
     script = [reply("w " * 3_000), reply("Hi.", usage=figures), "Summary."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session)
         run(session)
         assert session.context()["used_tokens"] == 170_903
@@ -345,7 +349,7 @@ def test_usage_is_the_gauge():
 
 def test_missing_usage_is_an_estimate():
     """W23: a server without usage leaves an estimate, never 0, and the turn works."""
-    with FakeAnthropic([reply("Hi.", usage=NO_USAGE)]) as server, talk(server) as session:
+    with FakeAnthropic([reply("Hi.", usage=NO_USAGE)]) as server, plain_talk(server) as session:
         events = run(session)
         assert events[-1].outcome == "done"
         assert session.context()["is_estimate"] is True
@@ -356,14 +360,14 @@ def test_the_output_limit_and_the_window_stop():
     """W15, W16: cut replies run no tool; partial text is kept; the log stays valid."""
     half = max_tokens("Half ", call("run_code", _raw='{"code": "bo'))
     script = [half, half, "rest.", "ok"]
-    with FakeAnthropic(script) as server, talk(server) as session:
+    with FakeAnthropic(script) as server, plain_talk(server) as session:
         assert run(session)[-1].outcome == "done"
         assert run(session, "more")[-1].outcome == "done"
         assert_healthy(server)
         assert not session._ports.tools.calls
     big = "w " * 3_000
     script = [reply(big), window_exceeded("Partial"), "Summary.", "and the rest."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=0) as session:
+    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session)
         events = run(session, "more")
         assert len(of(events, CompactionFinished)) == 1
@@ -375,7 +379,7 @@ def test_the_output_limit_and_the_window_stop():
 def test_a_refusal_is_told_in_the_providers_words():
     """A refusal ends the turn; the exchange is left out; the next prompt goes through."""
     script = [refuse("This asks for harm."), "Fine."]
-    with FakeAnthropic(script) as server, talk(server) as session:
+    with FakeAnthropic(script) as server, plain_talk(server) as session:
         events = run(session, "bad")
         assert events[-1].stop_reason == "refusal"
         assert "This asks for harm." in events[-1].error
@@ -397,7 +401,10 @@ def test_odd_replies_are_survived():
         reply(tools=[call("run_code", _id="same", code="print(2)")]),
         "Done.",
     ]
-    with FakeAnthropic(script) as server, talk(server, tools=FakeTools(picky=picky)) as session:
+    with (
+        FakeAnthropic(script) as server,
+        plain_talk(server, tools=FakeTools(picky=picky)) as session,
+    ):
         assert run(session)[-1].outcome == "done"
         assert_healthy(server)
 
@@ -420,7 +427,7 @@ def test_recent_cells_come_back_in_their_present_form():
     script = answering([large, *steps(30, 80), "Done."])
     with (
         FakeAnthropic(script, models=SMALL) as server,
-        talk(server, tools=FakeTools(kernel), recent_cells=2) as session,
+        plain_talk(server, tools=FakeTools(kernel), recent_cells=2) as session,
     ):
         events = run(session)
         entry = session.find_compaction()
@@ -447,7 +454,7 @@ def test_model_off_and_manual():
         script = answering([*steps(60, 80), "Done."])
         with (
             FakeAnthropic(script, models=SMALL) as server,
-            talk(server, compaction=mode) as session,
+            plain_talk(server, compaction=mode) as session,
         ):
             events = run(session)
             assert events[-1].outcome == "failed"
@@ -464,7 +471,7 @@ def test_the_cost_of_a_session():
     script = [reply("w " * 3_000), "x", "Summary."]
     with (
         FakeAnthropic(script) as server,
-        talk(server, cache_ttl="1h", tail_tokens=0) as session,
+        plain_talk(server, cache_ttl="1h", tail_tokens=0) as session,
     ):
         run(session)
         run(session)
@@ -478,7 +485,7 @@ def test_the_cost_of_a_session():
 
 def test_notes_name_what_was_reduced():
     """C10: a prompt that cannot fit is stored and previewed; the request fits; no word is lost."""
-    with FakeAnthropic(["Ok."], models=SMALL) as server, talk(server) as session:
+    with FakeAnthropic(["Ok."], models=SMALL) as server, plain_talk(server) as session:
         book = "In the beginning there was a table. " * 20_000
         events = run(session, book)
         assert events[-1].outcome == "done"

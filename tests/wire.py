@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.events import CtxEvent
-from tests.fake_anthropic import Call, FakeModel, Recorded, Reply, call, last_text, reply
+from jupyter_ctx.session import Session
+from tests.fake_anthropic import (
+    Call,
+    FakeAnthropic,
+    FakeModel,
+    Recorded,
+    Reply,
+    call,
+    last_text,
+    reply,
+)
 from tests.fake_anthropic.prompt import THINKING_TYPES, canonical
-from tests.talk import MODEL
+from tests.talk import MODEL, talk
 
 Event = TypeVar("Event")
 
 SUMMARY = "## Task\nGo on with the count. Steps so far are done."
+
+
+def plain_talk(server: FakeAnthropic, **values: Any) -> AbstractContextManager[Session]:
+    """Open a session that prepares no summary beside its calls, so that these can be counted."""
+    return talk(server, **{"prepare_calls": 0, **values})
 
 
 def window(tokens: int, model: str = MODEL, **more: Any) -> dict[str, FakeModel]:
@@ -123,6 +139,7 @@ __all__ = [
     "head_of",
     "is_summary",
     "of",
+    "plain_talk",
     "printing",
     "results",
     "steps",

@@ -297,14 +297,19 @@ def must_lighten(engine: Engine) -> bool:
     return has_images or gone.bytes >= LEAST_LIGHTER * weight.bytes
 
 
-def _find_cut(engine: Engine, sent: int) -> int:
-    """Return where the tail begins: it is bounded in tokens, and in bytes and images too."""
+def _find_cut(engine: Engine, sent: int, *, drops_images: bool) -> int:
+    """Return where the tail begins: it is bounded in tokens, and in bytes and images too.
+
+    Where the images leave in any case, only what is left counts: no text goes for their sake.
+    """
     limits, meter = engine.limits, engine.meter
     budget = share(limits.tail_tokens, DEFAULTS.tail_tokens, engine.window, TAIL_SHARE)
     most_bytes = TAIL_WEIGHT_SHARE * engine.most_bytes
     most_images = TAIL_WEIGHT_SHARE * engine.facts.max_images
 
     def cost(message: Message) -> int:
+        if drops_images:
+            message = without_images(message)
         weight = Weight().add(message)
         shares = (weight.bytes / most_bytes, weight.images / most_images)
         return max(meter.estimate_message(message), math.ceil(budget * max(shares)))
@@ -326,14 +331,15 @@ def find_plan(engine: Engine, trigger: Trigger, *, drops_images: bool = False) -
     if _is_too_much(engine, view[sent:]):
         sent = pure.find_end(view)
     summary_tokens = summary_budget(limits, engine.window)
-    cut = _find_cut(engine, sent)
+    cut = _find_cut(engine, sent, drops_images=drops_images)
     dropped = sum(map(estimate, view[:cut]))
     # A summary alone that gives way to another frees nothing.
     is_again = cut == 1 and engine.transcript.active_compaction is not None
-    if (dropped < summary_tokens // LEAST_DROPPED or is_again) and trigger != "manual":
+    has_images = drops_images and any(map(images_of, view))
+    is_little = dropped < summary_tokens // LEAST_DROPPED or is_again
+    if is_little and not has_images and trigger != "manual":
         cut = sent  # room is needed now: better no tail than no compaction
         dropped = sum(map(estimate, view[:cut]))
-    has_images = drops_images and any(map(images_of, view))
     if dropped < summary_tokens // LEAST_DROPPED and not has_images:
         raise NothingToDropError(
             f"There is nothing to compact: only {dropped:,} tokens lie before the newest steps, "

@@ -87,6 +87,8 @@ LEAST_MOST_BYTES = 500_000
 """A refusal of less than this teaches nothing: no server takes so little."""
 HEAVY_SHARE = 0.9
 """From this share of the most bytes or images of a request on, old images are to leave."""
+LARGEST_IMAGE_BYTES = 10 * 2**20
+"""Base64 of the largest image the API takes (API.md 5): the next one is to find room for it."""
 CACHE_S: Mapping[CacheTtl, float] = {"5m": 300.0, "1h": 3_600.0}
 """How long the provider's prompt cache keeps a prompt after the start of the last request."""
 MOST_AHEAD_SHARE = 0.03
@@ -303,7 +305,10 @@ class Engine:
         """Say whether a request is near the most bytes or images, so that old ones must leave."""
         weight = self.weight
         has_many = weight.images > 0 and weight.images >= HEAVY_SHARE * self.facts.max_images
-        is_near = has_many or weight.bytes >= HEAVY_SHARE * self.most_bytes
+        most = HEAVY_SHARE * self.most_bytes
+        if weight.images:
+            most = min(most, max(self.most_bytes / 2, self.most_bytes - LARGEST_IMAGE_BYTES))
+        is_near = has_many or weight.bytes >= most
         return is_near and self.limits.compaction in PROACTIVE_PRESETS and not self.is_paused
 
     @property
