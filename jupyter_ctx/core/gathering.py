@@ -43,7 +43,8 @@ SKILLS_SHARE, MOST_SKILLS = 0.10, 5
 """All skills together: as five of the longest, at most this share of the window."""
 _BUDGETS = ("instructions_tokens", "plan_tokens", "inventory_tokens", "results_tokens")
 _SETTINGS = (*_BUDGETS, "skill_tokens", "cells_tokens")
-MOST_FITTINGS = 8
+MOST_OF_BEFORE, LEAST_FACTOR = 0.95, 0.05
+"""Each try to fit makes the budgets smaller by 5 % at least; under a twentieth only names stay."""
 
 
 def head_tokens(limits: Limits, window: int) -> int:
@@ -152,11 +153,9 @@ async def build_sections(
     pins = count(found.pins.text) if found.pins else 0
     allowed = head_tokens(engine.limits, window) - summary_tokens - pins
     factor = 1.0
-    for _ in range(MOST_FITTINGS):
-        taken = _counted(sections, found, count)
-        if taken <= allowed or not factor:
-            break
-        factor *= max(0.0, allowed) / taken
+    while factor and (taken := _counted(sections, found, count)) > allowed:
+        factor *= min(MOST_OF_BEFORE, max(0.0, allowed) / taken)
+        factor = factor if factor >= LEAST_FACTOR else 0.0
         sections = _choose(found, shares.scaled(factor), must, count)
     return sections
 

@@ -20,6 +20,7 @@ from jupyter_ctx.core.memory import MOST_FACT_CHARS, MOST_FACTS, split_memory
 from jupyter_ctx.core.ports import HookOutcome, ModelFacts
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.transcript import CompactionEntry
+from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import CompactionError
 from jupyter_ctx.testing import (
     FakeHooks,
@@ -190,6 +191,23 @@ def test_a_hooks_context_never_makes_the_request_too_long():
     used = session._engine.meter.estimate_request(after.messages)
     assert used + after.max_tokens <= 8_000
     assert after.max_tokens >= 400
+
+
+def test_a_hooks_context_has_its_place_at_the_reserve():
+    """Where the window is as full as it may get, a hook's words still reach the summary."""
+    hooks = FakeHooks({"PreCompact": HookOutcome(context="Keep the SQL.")})
+    full = Usage(uncached=179_000, cache_read=0, cache_write=0, output=1_000)
+    model = ScriptedModel(
+        reply("w " * 190_000), reply("Nearly full.", usage=full), reply("Summary."), reply("Done.")
+    )
+    session = make_session(model, hooks=hooks, prepare_calls=0, tail_tokens=0)
+    for prompt in ("Do it.", "Go on.", "And now?"):
+        session.ask(prompt)
+
+    request = model.requests[2]
+    assert is_instruction(request.messages[-1])
+    assert "Keep the SQL." in instruction(session)
+    assert request.max_tokens >= 3_000
 
 
 def test_a_session_start_hooks_context_is_the_last_section():

@@ -182,6 +182,14 @@ def test_a_name_that_was_deleted_is_missing():
     assert missing(summary, kernel, ran("scores = [1]")) == ("model", "scores")
 
 
+def test_only_code_that_ran_binds():
+    """Code in another tool's call, or a call without code, bound nothing in the kernel."""
+    other = reply_entry(
+        call("insert_cell", code="a = 1"), call("run_code"), call("run_code", code="b = 1")
+    )
+    assert missing("`a` and `b`", None, other) == ("b",)
+
+
 def test_a_name_of_an_earlier_inventory_is_missing():
     """What a compaction listed as alive was a kernel name, whoever bound it."""
     entry = compaction_entry(reinjected=(Reinjected("variable", "old", 3),))

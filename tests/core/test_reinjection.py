@@ -299,3 +299,31 @@ def test_a_raised_budget_is_not_taken_from_the_others(window):
 
     assert head_tokens(plain, window) == window // 4
     assert more == min(50_000, window // 4) - min(10_000, window // 20)
+
+
+def test_without_a_known_window_each_budget_is_its_own():
+    """Where nobody knows the window, the parts are bounded by their settings alone."""
+    session = full(None, 9_000)
+    sections = sections_of(session, "said by a hook " * 9_000)
+
+    tokens = {
+        kind: sum(i.tokens for s in sections for i in s.items if i.kind == kind) for kind in KINDS
+    }
+    assert 1_500 < tokens["plan"] <= 2_000
+    assert 20_000 < tokens["skill"] <= 25_000
+    assert 7_000 < tokens["file"] <= 10_000
+    assert tokens["hook"] == 10_000
+
+
+def test_without_any_room_only_names_are_left():
+    """A summary that takes the whole quarter leaves the names of what would come back."""
+    session = full(16_000, 900)
+
+    sections = sections_of(session, "said by a hook", summary_tokens=4_000)
+
+    kinds = [item.kind for section in sections for item in section.items]
+    assert set(kinds) == {"instruction", "skill", "file"}
+    assert kinds.count("instruction") == 2
+    text = "".join(section.text for section in sections)
+    assert "kkk" not in text
+    assert "fff" not in text
