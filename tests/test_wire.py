@@ -16,6 +16,7 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.core.repair import INTERRUPTED_TEXT
 from jupyter_ctx.core.transcript import Transcript
+from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.testing import FakeKernel, FakeTools, MemoryStore
 from tests.fake_anthropic import (
     NO_USAGE,
@@ -87,7 +88,7 @@ def test_thirty_turns_only_append_and_read_the_cache():
         assert assert_append_only(server.messages) == []
         assert_markers(server.messages)
         assert_prefix_read(server.messages)
-        assert cache_read_ratio(server.messages, 4) >= 0.9
+        assert cache_read_ratio(server.messages, 3) >= 0.9  # turn 2 begins with it
 
 
 def test_a_long_step_still_finds_the_cache():
@@ -345,6 +346,31 @@ def test_usage_is_the_gauge():
         assert session.context()["used_tokens"] < 20_000
         assert session.context()["is_estimate"] is True
         assert sum(session.context()["parts"].values()) == session.context()["used_tokens"]
+
+
+def test_what_is_charged_beside_the_answer_is_in_the_cost_only():
+    """W23: compaction tokens in `iterations` are paid, 1-hour writes at their own price.
+
+    They fill no window: the gauge is the top-level sum.
+    """
+    one = {"input_tokens": 100_000, "output_tokens": 2_000, "cache_read_input_tokens": 0}
+    written = {"ephemeral_5m_input_tokens": 1_000, "ephemeral_1h_input_tokens": 4_000}
+    beside = {**one, "cache_creation_input_tokens": 5_000, "cache_creation": written}
+    figures = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 20_000,
+        "output_tokens": 900,
+        "iterations": [{"type": "compaction", **beside}, {"type": "message", **one}],
+    }
+    with FakeAnthropic([reply("Hi.", usage=figures)]) as server, plain_talk(server) as session:
+        run(session)
+        assert session.context()["used_tokens"] == 20_903
+        prices = session.facts.prices
+        paid = [Usage(3, 20_000, 0, 900), Usage(100_000, 0, 5_000, 2_000, 4_000)]
+        assert session.total_cost_usd == pytest.approx(sum(map(prices.cost_usd, paid)))
+        assert prices.cost_usd(paid[1]) > prices.cost_usd(Usage(100_000, 0, 5_000, 2_000))
+        assert session.total_usage.output == 2_900
 
 
 def test_missing_usage_is_an_estimate():

@@ -555,6 +555,8 @@ class Engine:
                             yield event
                 if reply.done is None:
                     raise StreamBrokenError("The stream ended before the answer was complete.")
+                if (beside := reply.done.beside) is not None:
+                    self.record(SpentEntry(clock.now(), turn, beside, "beside the answer"))
                 return
             except ModelError as error:
                 failed += 1

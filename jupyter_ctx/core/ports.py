@@ -97,7 +97,8 @@ class BlockDone:
 class ReplyDone:
     """The last item of every complete stream: `message_stop` came, with a stop reason.
 
-    `cache_miss` is what the provider said of the prompt cache, None if nothing.
+    `cache_miss` is what the provider said of the prompt cache, None if nothing. `beside` is what it
+    charges beside the answer (a compaction of its own, say): paid, but no part of the window.
     """
 
     stop_reason: str
@@ -105,6 +106,7 @@ class ReplyDone:
     message_id: str | None = None
     detail: str | None = None
     cache_miss: CacheMiss | None = None
+    beside: Usage | None = None
 
 
 Delta: TypeAlias = TextPart | ThinkingPart | ToolPart | BlockDone | ReplyDone

@@ -168,7 +168,7 @@ class CompactionFailedEntry:
 
 @dataclass(frozen=True, slots=True)
 class SpentEntry:
-    """Tokens paid for a reply that was not kept (its output limit was raised, say)."""
+    """Tokens paid for a reply that was not kept (its limit was raised, say), or beside one."""
 
     at: float
     turn: int

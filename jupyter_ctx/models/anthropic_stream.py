@@ -42,6 +42,7 @@ class ReplyReader:
         self._held: list[Block] = []
         self._has_text = False
         self._usage = Usage()
+        self._beside: Usage | None = None
         self._stop_reason: str | None = None
         self._detail: str | None = None
         self._message_id: str | None = None
@@ -100,16 +101,14 @@ class ReplyReader:
 
     def _add_usage(self, raw: object) -> None:
         """Take usage figures; they are totals, so the largest seen of each counts."""
-        usage = _as_object(raw)
-        written = _as_object(usage.get("cache_creation"))
-        old = self._usage
-        self._usage = Usage(
-            _larger(old.uncached, usage.get("input_tokens")),
-            _larger(old.cache_read, usage.get("cache_read_input_tokens")),
-            _larger(old.cache_write, usage.get("cache_creation_input_tokens")),
-            _larger(old.output, usage.get("output_tokens")),
-            _larger(old.cache_write_1h, written.get("ephemeral_1h_input_tokens")),
-        )
+        usage, beside = _as_object(raw), None
+        self._usage = _read_usage(self._usage, usage)
+        iterations = usage.get("iterations")
+        for each in map(_as_object, iterations if isinstance(iterations, list) else ()):
+            if each.get("type") == "compaction":  # not in the figures above (API.md 1)
+                tokens = _read_usage(Usage(), each)
+                beside = tokens if beside is None else beside + tokens
+        self._beside = beside or self._beside
 
     def _stop(self) -> list[Delta]:
         if self._stop_reason is None:
@@ -121,7 +120,12 @@ class ReplyReader:
         kept = [block for block in self._held if self._has_text or not _is_blank(block)]
         self.is_done = True
         done = ReplyDone(
-            self._stop_reason, self._usage, self._message_id, self._detail, self._cache_miss
+            self._stop_reason,
+            self._usage,
+            self._message_id,
+            self._detail,
+            self._cache_miss,
+            self._beside,
         )
         return [*last, *(BlockDone(block) for block in kept), done]
 
@@ -318,6 +322,18 @@ def _show(name: str, piece: str) -> list[Delta]:
 
 def _is_blank(block: Block) -> bool:
     return isinstance(block, Text) and not block.text.strip()
+
+
+def _read_usage(old: Usage, told: Json) -> Usage:
+    """Return the larger of each figure known and told."""
+    written = _as_object(told.get("cache_creation"))
+    return Usage(
+        _larger(old.uncached, told.get("input_tokens")),
+        _larger(old.cache_read, told.get("cache_read_input_tokens")),
+        _larger(old.cache_write, told.get("cache_creation_input_tokens")),
+        _larger(old.output, told.get("output_tokens")),
+        _larger(old.cache_write_1h, written.get("ephemeral_1h_input_tokens")),
+    )
 
 
 def _larger(old: int | None, new: object) -> int | None:
