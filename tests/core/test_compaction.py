@@ -164,6 +164,16 @@ def test_a_thousand_prompts_left_out_are_named_in_few_words():
     assert "`prompt-2` to `prompt-" in section.text
 
 
+def test_many_single_prompts_left_out_are_named_in_few_words():
+    """Where every second one is left out, the first ones are named and the rest by their ends."""
+    prompts = [r.Instruction(n, "x" * (2_000 if n % 2 else 1)) for n in range(2, 80)]
+
+    section = r.choose_instructions(prompts, 2, 2_100, len, long_tokens=100)
+
+    assert "`prompt-3`, `prompt-5`, " in section.text
+    assert "`prompt-21` to `prompt-77`" in section.text
+
+
 def test_shrink_takes_images_first():
     """The first attempt takes images out and keeps every message."""
     image = Image("image/png", "aGk=", 10, 10)
