@@ -91,6 +91,7 @@ LARGEST_IMAGE_BYTES = 10 * 2**20
 """Base64 of the largest image the API takes (API.md 5): the next one is to find room for it."""
 CACHE_S: Mapping[CacheTtl, float] = {"5m": 300.0, "1h": 3_600.0}
 """How long the provider's prompt cache keeps a prompt after the start of the last request."""
+
 MOST_AHEAD_SHARE = 0.03
 """How far before the reserve a summary is prepared at most, as a share of the window.
 
@@ -405,7 +406,8 @@ class Engine:
 
         For this kernel's life; a provider may take less than the 32 MB of Anthropic's own.
         """
-        self.most_bytes = min(self.most_bytes, max(LEAST_MOST_BYTES, self.weight.bytes - 1))
+        if self.weight.bytes > LEAST_MOST_BYTES:
+            self.most_bytes = min(self.most_bytes, self.weight.bytes - 1)
 
     def learn_overflow(self, error: PromptTooLongError) -> None:
         """Take the window, and how far the estimate was off, from a refusal's numbers."""
