@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 TABLE_DEPTH = 8
 """Tables nested deeper than this are read as plain text, so that nesting cannot cost copies."""
 
+SPAN = 50
+"""A cell reaches over so many rows or columns at most."""
+
 _RAW = frozenset({"script", "style", "svg", "title", "button", "template", "select", "object"})
 _BLOCK = frozenset(
     {"address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"}
@@ -43,6 +46,27 @@ class _Table:
 
     rows: list[list[str]] = field(default_factory=list)
     in_cell: bool = False
+    spans: tuple[int, int] = (1, 1)
+    reaching: dict[int, tuple[int, str]] = field(default_factory=dict)
+    above: dict[int, str] = field(default_factory=dict)
+
+    def begin_row(self) -> None:
+        """Start a row; cells of the rows above may reach down into it."""
+        self.above = {place: cell for place, (_, cell) in self.reaching.items()}
+        self.reaching = {
+            place: (rows - 1, cell) for place, (rows, cell) in self.reaching.items() if rows > 1
+        }
+        self.rows.append([])
+
+    def add(self, cell: str) -> None:
+        """Add a cell behind those that reach down into its row."""
+        row = self.rows[-1]
+        while len(row) in self.above:
+            row.append(self.above.pop(len(row)))
+        rows, columns = self.spans
+        if rows > 1:
+            self.reaching[len(row)] = (rows - 1, cell)
+        row.extend([cell, *[""] * (columns - 1)])
 
 
 def html_to_text(markup: str) -> str:
@@ -204,11 +228,12 @@ class _Writer:
         elif tag.name == "tr":
             self._close_cell()
             if not tag.is_end:
-                self._tables[-1].rows.append([])
+                self._tables[-1].begin_row()
         else:
             self._close_cell()
             if not tag.is_end:
                 self._tables[-1].in_cell = True
+                self._tables[-1].spans = (_span(tag, "rowspan"), _span(tag, "colspan"))
                 self._sinks.append([])
 
     def _table(self, is_end: bool) -> None:
@@ -231,7 +256,7 @@ class _Writer:
         cell = _BLANKS.sub(" ", "".join(self._sinks.pop())).strip()
         if not table.rows:
             table.rows.append([])
-        table.rows[-1].append(cell)
+        table.add(cell)
 
     def _close_table(self) -> None:
         self._close_cell()
@@ -254,6 +279,14 @@ def _attr(tag: _Tag, name: str) -> str:
     found = re.search(pattern, tag.attrs, re.IGNORECASE)
     value = next((group for group in found.groups() if group is not None), "") if found else ""
     return _BLANKS.sub(" ", _unescape(value)).strip()[:200]
+
+
+def _span(tag: _Tag, name: str) -> int:
+    """Return over how many rows or columns a cell reaches, SPAN at most."""
+    if name not in tag.attrs:
+        return 1
+    value = _attr(tag, name)
+    return min(max(1, int(value)), SPAN) if value.isdecimal() and len(value) < 6 else 1
 
 
 def _describe_media(tag: _Tag) -> str:

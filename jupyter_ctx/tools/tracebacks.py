@@ -15,6 +15,12 @@ from .terminal import resolve
 LIBRARY_FRAMES = 4
 """So many library frames in a row are shown; of more, the first and the last two."""
 
+USER_FRAMES = 30
+"""So many frames of the user's code are shown; of more, the first ten and the last twenty."""
+
+FIRST_FRAMES = 10
+"""… so many from the start."""
+
 _CARETS = re.compile(r"[ \t|]*[~^]*\^[~^ ]*")
 _RULE = re.compile(r"-{20,}")
 _FRAME = re.compile(
@@ -25,6 +31,7 @@ _LIBRARY = re.compile(
     r"(?:site|dist)-packages|[/\\]lib(?:64)?[/\\]python\d|[/\\]Lib[/\\]|<frozen |\.p(?:yx|xi):"
 )
 _LINK = re.compile(r"<a href='vscode-notebook-cell:[^'<>]{0,500}'>(\d+)</a>")
+_HEADER = re.compile(r"^([\w.]{1,200}) {2,}(?=Traceback \(most recent call last\)$)")
 _ARROW = re.compile(r"-+> ?\d+")
 
 
@@ -33,6 +40,7 @@ class _Part:
     """A frame with its lines, or lines between frames."""
 
     lines: list[str] = field(default_factory=list)
+    is_frame: bool = False
     is_library: bool = False
 
 
@@ -45,11 +53,12 @@ def render_error(ename: str, evalue: str, traceback: list[str]) -> str:
     raised = resolve(f"{ename}: {evalue}" if evalue else ename).strip() or "an error without a name"
     text = _LINK.sub(r"\1", resolve("\n".join(traceback)))
     lines = [
-        line.rstrip()
+        _HEADER.sub(r"\1 ", line.rstrip())
         for line in text.split("\n")
         if not _CARETS.fullmatch(line) and not _RULE.fullmatch(line)
     ]
-    body = "\n".join(_shorten(_split(lines))).strip("\n")
+    parts = _bound(list(_split(lines)))
+    body = "\n".join(_shorten(iter(parts))).strip("\n")
     is_said = body.rsplit("\n", 1)[-1].startswith(f"{ename}: ")  # a SyntaxError words it otherwise
     if is_said or raised in body[-len(raised) - 2_000 :]:
         return body
@@ -64,10 +73,22 @@ def _split(lines: list[str]) -> Iterator[_Part]:
         if is_frame or (part.is_library and line[:1] not in (" ", "\t", "-")):
             if part.lines:
                 yield part
-            part = _Part(is_library=is_frame and bool(_LIBRARY.search(line[:600])))
+            is_library = is_frame and bool(_LIBRARY.search(line[:600]))
+            part = _Part(is_frame=is_frame, is_library=is_library)
         part.lines.append(line)
     if part.lines:
         yield part
+
+
+def _bound(parts: list[_Part]) -> list[_Part]:
+    """Return the parts with at most USER_FRAMES frames of the user's, and a note for the rest."""
+    places = [n for n, part in enumerate(parts) if part.is_frame and not part.is_library]
+    if len(places) <= USER_FRAMES:
+        return parts
+    start, end = places[FIRST_FRAMES], places[len(places) - (USER_FRAMES - FIRST_FRAMES)]
+    left_out = sum(part.is_frame for part in parts[start:end])
+    note = _Part([f"… {left_out:,} frames left out", ""])
+    return [*parts[:start], note, *parts[end:]]
 
 
 def _shorten(parts: Iterator[_Part]) -> Iterator[str]:

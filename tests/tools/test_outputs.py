@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_ctx.tools.html_text import html_to_text
 from jupyter_ctx.tools.outputs import MAX_IMAGES, render_outputs, summarise_outputs
+from jupyter_ctx.tools.repeats import count_repeats
 
 from ..pictures import png
+from . import mime_examples
 from .examples import CORPUS, bundle, corpus_notebooks, fixture, outputs_of, stream
 
 UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -56,7 +60,7 @@ def test_a_frame_is_shown_plain() -> None:
     """The plain form is taken, not the markup; both types are named."""
     rendered = render_outputs([fixture("frame")])
 
-    assert rendered.text == "   city  people\n0  Oslo  709037"
+    assert rendered.text == "   city  people\n0  Oslo  709037\n[1 rows x 2 columns]"
     assert rendered.mime_types == ("text/html", "text/plain")
 
 
@@ -70,8 +74,12 @@ def test_a_table_without_plain_form_is_rows() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("plotly", '[plotly figure "Sales by region": 2 traces (scatter "north", bar "south")]'),
-        ("vega_lite", '[Vega-Lite chart "Horsepower" (mark point, x=hp, y=mpg)]'),
+        (
+            "plotly",
+            '[plotly figure "Sales by region": 2 traces (scatter "north" 3 points x 1–3 y 4–6,'
+            ' bar "south" 3 points x 1–3 y 4–6)]',
+        ),
+        ("vega_lite", '[Vega-Lite chart "Horsepower" (mark point, x=hp, y=mpg, 2 rows)]'),
         ("bokeh", "[Bokeh plot]"),
     ],
 )
@@ -92,6 +100,7 @@ def test_charts_are_one_line(name: str, said: str) -> None:
          "[IPython.core.display.Pdf: application/pdf, 600 bytes]"),
         ({"application/javascript": "alert(1)"}, "[application/javascript, 8 characters]"),
         ({"audio/wav": "UklGRg==" * 50}, "[audio/wav, 300 bytes]"),
+        ({"application/vnd.own.v1+json": {"k": 1}}, '[application/vnd.own.v1+json: {"k": 1}]'),
         ({"text/x-rst": "*rst*"}, "*rst*"),
         ({"application/x-odd": {"k": 1}}, "[application/x-odd, 6 bytes]"),
         ({"text/html": "<script>x()</script>"}, "[text/html, 20 characters]"),
@@ -126,11 +135,12 @@ def test_a_broken_picture_is_a_line() -> None:
 
 
 def test_pictures_are_bounded() -> None:
-    """Of ten thousand pictures the first ones are sent and every other has its line."""
+    """Of ten thousand pictures the first ones are sent and the others counted."""
     rendered = render_outputs([bundle(image__png=png(5, 5).data)] * 10_000)
 
     assert len(rendered.images) == MAX_IMAGES
-    assert rendered.text.count("not shown") == 10_000 - MAX_IMAGES
+    assert rendered.text.endswith(f"[the same output {10_000 - MAX_IMAGES - 1:,} more times]")
+    assert len(rendered.text) < 2_000
 
 
 def test_base64_of_media_stays_out_of_text() -> None:
@@ -265,3 +275,134 @@ def test_every_output_of_a_real_notebook_is_fit(path: Path) -> None:
             assert not UNFIT.search(rendered.text)
             assert not BASE64.search(rendered.text)
             assert len(rendered.text) <= len(json.dumps(output)) + 300
+
+
+# Kind by kind -------------------------------------------------------------------------------------
+
+
+def test_the_table_of_mime_types_is_up_to_date() -> None:
+    """`mime_types.md` shows what the model gets of each kind of our own examples."""
+    page = mime_examples.TABLE.read_text(encoding="utf-8")
+
+    assert page.startswith(mime_examples.HEAD + mime_examples.render_table())
+
+
+def test_the_table_of_the_corpus_is_up_to_date() -> None:
+    """`mime_types.md` shows every set of MIME types of the corpus, with its first output."""
+    if not CORPUS.exists():
+        pytest.skip("NO CORPUS: ../shared/corpus is absent, so its MIME types were not looked at")
+    page = mime_examples.TABLE.read_text(encoding="utf-8")
+
+    assert page.endswith(mime_examples.CORPUS_HEAD + mime_examples.render_corpus_table())
+
+
+@pytest.mark.parametrize("name", list(mime_examples.examples()))
+def test_no_kind_is_empty_or_base64(name: str) -> None:
+    """Every kind gives some text, and no encoded bytes are in it."""
+    rendered = render_outputs([mime_examples.examples()[name]], widgets=mime_examples.WIDGETS)
+
+    assert rendered.text.strip()
+    assert not re.search("[A-Za-z0-9+/]{60,}", rendered.text)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00\x01" * 400, json.dumps(list(range(900))).encode()], ids=["bytes", "json"]
+)
+def test_encoded_bytes_of_any_kind_stay_out(data: bytes) -> None:
+    """Wrapped or not, known file or not: long base64 is named by its size."""
+    mixed = bytes(n * 7 % 256 for n in range(900)) + data
+    wrapped = base64.encodebytes(mixed).decode()
+
+    for text in (base64.b64encode(mixed).decode(), wrapped):
+        shown = render(stream(f"before\n{text}\nafter\n"))
+        assert re.fullmatch(r"before\n\[base64, [\d,]+ characters\]\n+after\n", shown)
+
+
+def test_equal_lines_are_counted() -> None:
+    """A run of equal lines, or of equal blocks, is told once with its number; short ones stay."""
+    warning = "m.py:3: FutureWarning: this will go\n  frame.append(row)\n"
+
+    assert render(stream(f"a\n{warning * 50}b\n")) == (
+        f"a\n{warning}[the 2 lines above 49 more times]\nb\n"
+    )
+    assert render(stream("ok\n" * 20)) == "ok\n" * 20
+    assert render(stream("\n" * 2_000)) == "\n" * 2_000
+
+
+def test_a_live_widget_shows_its_state() -> None:
+    """In the kernel a widget is told as it stands now, not as it was when shown."""
+    widgets = pytest.importorskip("ipywidgets")
+    bar = widgets.IntProgress(value=2, max=9, description="Rows")
+    bar.value = 9
+    plain = "IntProgress(value=2, description='Rows', max=9)"
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": bar.model_id}}
+
+    shown = render({"output_type": "display_data", "data": {**view, "text/plain": plain}})
+    bar.close()
+
+    assert shown == "[widget: Rows 9/9]"
+
+
+def test_a_million_updates_are_bounded() -> None:
+    """A million equal outputs are one and a number; nothing of them is kept."""
+    tracemalloc.start()
+    try:
+        shown = render_outputs(bundle(text__plain="same") for _ in range(100_000)).text
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert shown == "same\n[the same output 99,999 more times]"
+    assert peak < 1_000_000
+
+
+def test_three_thousand_frames_are_bounded() -> None:
+    """Of a deep recursion the first and the last frames are shown, and what was raised."""
+    frame = (
+        "Cell In[1], line {n}, in walk(n)\n      1 def walk(n):\n----> 2     return walk(n - 1)\n"
+    )
+    traceback = [frame.format(n=n) for n in range(3_000)]
+    error = {
+        "output_type": "error",
+        "ename": "RecursionError",
+        "evalue": "maximum recursion depth exceeded",
+        "traceback": [*traceback, "RecursionError: maximum recursion depth exceeded"],
+    }
+
+    shown = render(error)
+
+    assert "… 2,970 frames left out" in shown
+    assert "line 0, in walk" in shown
+    assert "line 2999, in walk" in shown
+    assert shown.endswith("RecursionError: maximum recursion depth exceeded")
+    assert len(shown) < 5_000
+
+
+def test_a_table_of_five_thousand_columns_is_read_once() -> None:
+    """A frame shown with all its columns becomes rows, with its shape."""
+    cells = "".join(f"<td>{n}</td>" for n in range(5_000))
+    heads = "".join(f"<th>c{n}</th>" for n in range(5_000))
+    table = (
+        f"<table class='dataframe'><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody>"
+    )
+
+    shown = render(bundle(text__html=table + "</table>"))
+
+    assert shown.startswith("c0 | c1 | c2 |")
+    assert shown.endswith("4999\n[1 rows x 5,000 columns]")
+
+
+def test_cells_that_reach_over_others_keep_columns_in_line() -> None:
+    """A cell over two rows is told in both; one over two columns leaves an empty one."""
+    rows = "<tr><td rowspan=2>a</td><td colspan='2'>b</td></tr><tr><td>c</td><td>d</td></tr>"
+
+    assert (
+        html_to_text(f"<table>{rows}<tr><td>e</td></tr></table>")
+        == "a | b |\na | c | d\ne\n".strip()
+    )
+
+
+@given(st.text(alphabet="ab \n", max_size=400))
+def test_counting_changes_no_short_text(text: str) -> None:
+    """A text under the bound comes back as it is."""
+    assert count_repeats(text) == text

@@ -100,7 +100,8 @@ def wide_frame() -> pd.DataFrame:
 
 def frame_output(frame: pd.DataFrame) -> Json:
     """Return what IPython makes of a frame."""
-    return bundle("execute_result", text__plain=repr(frame), text__html=frame.to_html(max_rows=10))
+    markup = frame.to_html(max_rows=10, max_cols=20, show_dimensions=True, notebook=True)
+    return bundle("execute_result", text__plain=repr(frame), text__html=markup)
 
 
 @pytest.mark.parametrize("code", ["df", "display(df)", "x = 1\ndf", "df.head()", "!ls\ndf"])
