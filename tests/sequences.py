@@ -1,8 +1,9 @@
 """Whatever may happen to a session, as plain data, and a world in which it happens.
 
 A sequence is a list of acts: turns with their answers and faults, stops at any await, kills,
-compactions, switches, pins, resumes. It is made by a `Choose` (Hypothesis, or a seeded random) and
-carried out by a `World`, which watches every request. The same sequence gives the same requests.
+compactions, rewinds, edits, undos, switches, pins, budgets, waits, resumes. It is made by a
+`Choose` (Hypothesis, or a seeded random) and carried out by a `World`, which watches every request.
+The same sequence gives the same requests.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from jupyter_ctx.core.ports import (
     Variable,
 )
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import Entry, PinEntry
-from jupyter_ctx.errors import ToolError
+from jupyter_ctx.core.transcript import Entry
+from jupyter_ctx.errors import CompactionError, PromptError, ToolError
 from jupyter_ctx.models.anthropic import AnthropicModel
 from jupyter_ctx.session import Place, Ports, Session
 from jupyter_ctx.store.sessions import SessionStore, find_repairs
@@ -140,9 +141,52 @@ class Switch:
 
 @dataclass(frozen=True)
 class Pin:
-    """A text that must survive."""
+    """`/pin`: a text that must survive."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Unpin:
+    """`/unpin`: of those in force, the one at `place` from the first (cyclic)."""
+
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """`/rewind`: to before the turn that stands at `back` from the newest (1), as far as there are.
+
+    A far one goes past compactions.
+    """
+
+    back: int = 1
+
+
+@dataclass(frozen=True)
+class EditSummary:
+    """`/summary edit`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class UndoSummary:
+    """`/summary undo`."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`/budget`: what each turn is to write, in tokens; 0: none."""
+
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nobody asks anything for so long; what is prepared beside the conversation goes on."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -150,7 +194,8 @@ class Resume:
     """The kernel is restarted and the session loaded from what was stored."""
 
 
-Act: TypeAlias = Turn | Compact | Switch | Pin | Resume
+Change: TypeAlias = Pin | Unpin | Rewind | EditSummary | UndoSummary | Budget
+Act: TypeAlias = Turn | Compact | Switch | Change | Wait | Resume
 
 
 # Making sequences -------------------------------------------------------------------------------
@@ -254,8 +299,8 @@ def make_stop(choose: Choose, *, twins: bool) -> Stop | None:
     """Return a stop, mostly none."""
     if choose(range(5)) != 4:
         return None
-    ways: tuple[How, ...] = ("cancel",) if twins else ("cancel", "cancel", "give up", "kill")
-    return Stop(choose(range(1, 40)), choose(ways))
+    ways: tuple[How, ...] = ("cancel",) if twins else ("cancel", "give up", "kill")
+    return Stop(choose((*range(1, 16), *range(1, 40))), choose(ways))
 
 
 def make_turn(choose: Choose, window: int, *, twins: bool = False, most: int = 5) -> Turn:
@@ -268,9 +313,23 @@ def make_turn(choose: Choose, window: int, *, twins: bool = False, most: int = 5
     )
 
 
-def make_act(choose: Choose, window: int, *, twins: bool = False) -> Act:
-    """Return one act; `twins`: one that a resumed session can do the same."""
-    match choose(("turn",) * 8 + ("compact", "compact", "switch", "pin", "resume")):
+def make_work(choose: Choose, window: int) -> Turn:
+    """Return a turn of steps that bring something: an overflow is all that goes wrong."""
+    answers: list[Given] = []
+    for _ in range(choose(range(9))):
+        made = Call("make", kind=choose(("prose", "digits")), chars=choose((300, 3_000, 9_000)))
+        step = Reply((Thinking("hm"), Text(Piece("prose", choose((60, 2_000))).text), made))
+        answers.append(choose((*(step,) * 11, too_long(window + window // 20, window))))
+    return Turn(Piece("prose", choose((30, 300, 3_000))), tuple(answers))
+
+
+def make_act(choose: Choose, window: int, *, twins: bool = False, is_calm: bool = False) -> Act:
+    """Return one act; `is_calm`: mostly work; `twins`: one that a resumed session does the same."""
+    by_the_user = ("switch", "pin", "unpin", "rewind", "edit", "undo", "budget", "resume", "wait")
+    often = ("compact",) * 4 + ("rewind", "edit", "edit", "undo")
+    match choose(("turn",) * 16 + often + by_the_user):
+        case "turn" if is_calm:
+            return make_work(choose, window)
         case "turn":
             return make_turn(choose, window, twins=twins)
         case "compact":
@@ -280,6 +339,18 @@ def make_act(choose: Choose, window: int, *, twins: bool = False) -> Act:
             return Switch()
         case "pin":
             return Pin(f"pin {choose(range(1_000))}")
+        case "unpin":
+            return Unpin(choose(range(3)))
+        case "rewind":
+            return Rewind(choose((1, 1, 2, 3, 5, 9)))
+        case "edit":
+            return EditSummary(f"Edited: {make_piece(choose, (1, 60, 2_000)).text}")
+        case "undo":
+            return UndoSummary()
+        case "budget":
+            return Budget(choose((0, 50, 2_000, 20_000)))
+        case "wait":
+            return Wait(choose((1.0, 245.0, 400.0, 4_000.0)))
     return Resume()
 
 
@@ -306,6 +377,7 @@ class _Kernel(FakeKernel):
         raise AssertionError("no tool of these sequences runs code")
 
 
+_TURNS_OF_THE_LOOP = 200
 SCHEMA = {"type": "object", "properties": {}}
 
 
@@ -387,12 +459,16 @@ class World:
     points: int = 0
     stop: Stop | None = None
     given_up: bool = False
+    open_since: int | None = None
     snapshot: list[Entry] | Path | None = None
     explained: bool = False
+    budget: int = 0
+    refusals: int = 0
 
     def __post_init__(self) -> None:
         self.clock = FakeClock()
         self.loop = asyncio.Runner()
+        self._driven: asyncio.Task[Any] | None = None
         self.kernel = _Kernel(self.point)
         self.tools = _Tools(self.point)
         self.store: Any = MemoryStore()
@@ -453,16 +529,51 @@ class World:
             case Switch():
                 self.model = FREE if self.model == BINDS else BINDS
                 self.session.switch_model(self.model)
-            case Pin(text=text):
-                engine = self.session._engine
-                n = len(engine.transcript.pins) + 1
-                engine.record(PinEntry(self.clock.now(), n, text))
+            case Wait(seconds=seconds):
+                self.loop.run(self._pass(seconds))
             case Resume():
                 self.resume()
+            case _:
+                self._say(act)
         self.watch(self, None)
+
+    async def _pass(self, seconds: float) -> None:
+        """Let time pass, and give what goes on beside the conversation its turns at the loop."""
+        self.clock.advance(seconds)
+        for _ in range(_TURNS_OF_THE_LOOP):
+            await asyncio.sleep(0)
+
+    def _say(self, act: Change) -> None:
+        """Carry out what the user says between turns; what is refused in words changes nothing."""
+        session, count = self.session, len(self.session.transcript.entries)
+        try:
+            match act:
+                case Pin(text=text):
+                    session.pin(text)
+                case Unpin(place=place):
+                    pins = [*session.pins]
+                    session.unpin(pins[place % len(pins)] if pins else 0)
+                case Rewind(back=back):
+                    turns = session.transcript.turns
+                    session.rewind(turns[max(0, len(turns) - back)] if turns else 0)
+                case EditSummary(text=text):
+                    session.edit_summary(text)
+                case UndoSummary():
+                    session.undo_summary()
+                case Budget(tokens=tokens):
+                    self.budget = session.budget_tokens = tokens
+        except (PromptError, CompactionError):
+            self.refusals += 1
+            assert len(session.transcript.entries) == count
+
+    @property
+    def is_open(self) -> bool:
+        """A turn was given up, and no prompt since has mended what it left."""
+        return self.open_since == self.session.transcript.turn
 
     def resume(self) -> None:
         """Restart: a new session from what is stored (or was, when the old one was killed)."""
+        self.loop.run(self.session.aclose())
         if isinstance(self.store, MemoryStore):
             kept = self.snapshot if isinstance(self.snapshot, list) else list(self.store.entries)
             entries = [*kept, *find_repairs(kept)]
@@ -476,9 +587,9 @@ class World:
                 self.home = self.snapshot
             self.store = SessionStore(self.home, self.clock.now).load("test-session")
             entries = list(self.store.entries)
-        self.snapshot = None
-        self.loop.run(self.session.aclose())
+        self.snapshot = self.open_since = None
         self.session = self._open(entries)
+        self.session.budget_tokens = self.budget  # the user sets it anew in a new kernel
 
     def close(self) -> None:
         """Close store, connections and loop."""
@@ -503,9 +614,8 @@ class World:
         if self.stop is not None and self.points == self.stop.at:
             if self.stop.how == "kill":
                 self._take_snapshot()
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
+            assert self._driven is not None
+            self._driven.cancel()
             await asyncio.sleep(0)
 
     def _take_snapshot(self) -> None:
@@ -525,13 +635,14 @@ class World:
             self.resume()
 
     async def _drain(self, events: Any, stop: Stop | None) -> None:
-        count = 0
+        count, self._driven = 0, asyncio.current_task()
         async with contextlib.aclosing(events):
             async for event in events:
                 self._see(event)
                 count += 1
                 if stop is not None and stop.how == "give up" and count == stop.at:
                     self.given_up = not isinstance(event, TurnFinished)
+                    self.open_since = self.session.transcript.turn if self.given_up else None
                     return
 
     def _see(self, event: CtxEvent) -> None:

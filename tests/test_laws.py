@@ -6,12 +6,9 @@ By default the same few sequences each time; `JUPYTER_CTX_LAW_EXAMPLES=500` runs
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import json
 import os
-import random
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +16,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from jupyter_ctx.config import Settings
-from jupyter_ctx.core.events import CtxEvent, TurnFinished, TurnStarted
-from jupyter_ctx.core.repair import repair
-from jupyter_ctx.core.transcript import (
-    CompactionEntry,
-    ExcludeEntry,
-    ModelEntry,
-    RepairEntry,
-    build_view,
-)
-from tests.direct import judge
-from tests.fake_anthropic import (
-    NO_USAGE,
-    Call,
-    FakeAnthropic,
-    FakeModel,
-    Reply,
-    Text,
-    Thinking,
-    too_long,
-)
+from tests.fake_anthropic import NO_USAGE, Call, Reply, Text, Thinking, too_long
 from tests.fake_anthropic.script import Given
-from tests.sequences import (
-    BINDS,
-    FREE,
-    WINDOWS,
-    Act,
-    Compact,
-    Piece,
-    Resume,
-    Sent,
-    Stop,
-    Switch,
-    Turn,
-    World,
-    make_act,
-)
+from tests.laws import Case, assert_requests, bodies, figures, make_case, watch
+from tests.sequences import Act, Compact, Piece, Resume, Stop, Switch, Turn, World
+from tests.smaller import hold
 
 EXAMPLES = int(os.environ.get("JUPYTER_CTX_LAW_EXAMPLES", "0"))
 LONG = settings(
@@ -63,137 +28,25 @@ LONG = settings(
     derandomize=not EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    phases=[Phase.generate],  # a seed is not shrunk
+    phases=[Phase.generate],  # a seed is not shrunk; its case is, by `hold`
     print_blob=True,
 )
-PRESETS = ("economic", "crush", "crush", "claude-code", "manual", "off")
-_BREAKS = (CompactionEntry, ExcludeEntry, ModelEntry, RepairEntry)
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A window for each of the two models, settings, and what happens."""
-
-    windows: tuple[int, int]
-    acts: tuple[Act, ...]
-    compaction: str = "crush"
-    seed: int = 0
-
-    def run(
-        self,
-        home: Path | None = None,
-        watch: Callable[..., None] = lambda world, event: None,
-        *,
-        uses_http: bool = False,
-    ) -> World:
-        """Carry it out and return the world as it is then."""
-        random.seed(self.seed)  # the jitter of retries
-        models = {
-            name: FakeModel(window=window, max_output=8_000, binds_thinking=name == BINDS)
-            for name, window in zip((BINDS, FREE), self.windows, strict=True)
-        }
-        worlds: list[World] = []
-        start = FakeAnthropic if uses_http else judge
-        with start(lambda body: worlds[0].answer(body), models=models) as fake:
-            made = Settings(model=BINDS, compaction=self.compaction)  # type: ignore[arg-type]
-            worlds.append(World(fake, home, made, watch=watch, uses_http=uses_http))
-            worlds[0].run(self.acts)
-            worlds[0].close()
-        return worlds[0]
-
-
-def make_case(seed: int, *, twins: bool = False) -> Case:
-    """Return what follows from a seed; `twins`: something that a resumed session can do the same.
-
-    A seeded random makes longer sequences than Hypothesis would, in a tenth of the time.
-    """
-    choose = random.Random(seed).choice
-    windows = choose(WINDOWS), choose(WINDOWS)
-    count = choose(range(1, 15))
-    acts = tuple(make_act(choose, min(windows), twins=twins) for _ in range(count))
-    return Case(windows, acts, choose(PRESETS), seed)
-
-
 seeds = st.integers(0, 2**64 - 1)
 
 
-def bare(value: Any) -> Any:
-    """Return a message without its cache markers."""
-    if isinstance(value, dict):
-        return {key: bare(item) for key, item in value.items() if key != "cache_control"}
-    return [bare(item) for item in value] if isinstance(value, list) else value
+def keeps_every_law(case: Case) -> None:
+    """Carry the case out and hold every law to it."""
+    assert_requests(case.run(watch=watch))
 
 
-def wires(sent: Sent) -> list[str]:
-    """Return the messages of a request as JSON, markers apart."""
-    return [json.dumps(bare(m), ensure_ascii=False) for m in sent.record.messages]
-
-
-def assert_follows(before: Sent, now: Sent, world: World) -> None:
-    """A request begins with the one before it, unless the transcript says what came between."""
-    for key in ("system", "tools"):
-        assert bare(now.record.json.get(key)) == bare(before.record.json.get(key)), key
-    entries = world.session.transcript.entries[before.entries : now.entries]
-    if any(isinstance(entry, _BREAKS) for entry in entries):
-        return
-    old, new = wires(before), wires(now)
-    assert new[: len(old)] == old, (before.record.number, now.record.number)
-
-
-def assert_requests(world: World) -> None:
-    """Every request keeps the rules, fits the window, and goes on from the one before."""
-    faults = [(r.number, r.error) for r in world.fake.refused]
-    assert not faults, faults
-    for sent in world.sent:
-        assert sent.record.input_tokens <= (sent.record.window_tokens or 0)
-    steps = [sent for sent in world.sent if not sent.is_summary]
-    for before, now in itertools.pairwise(steps):
-        assert_follows(before, now, world)
-
-
-def watch(world: World, event: CtxEvent | None) -> None:
-    """Check the session itself: at every event its sums, after every act its view."""
-    session = world.session
-    context: Any = session.context()
-    assert sum(context["parts"].values()) == context["used_tokens"]
-    if event is not None:
-        return
-    transcript = session.transcript
-    assert build_view(transcript.entries) == tuple(transcript.view)
-    if not world.given_up:
-        assert repair(transcript.view) == tuple(transcript.view)
-    events, world.events = world.events, []
-    started = sum(isinstance(e, TurnStarted) for e in events)
-    finished = [e for e in events if isinstance(e, TurnFinished)]
-    assert started <= 1
-    assert len(finished) == started - (started and world.given_up)
-    if finished:
-        assert events[-1] is finished[0]
-        error = finished[0].error or ""
-        assert not error.startswith(("Error in jupyter_ctx", "The turn did not end")), error
-    assert not session.is_running
-
-
-@LONG
-@given(seeds)
-def test_every_request_of_any_session_is_accepted(seed: int) -> None:
-    """Whatever happens: each request keeps the rules, fits, and only appends; the view is whole."""
-    assert_requests(make_case(seed).run(watch=watch))
-
-
-@LONG
-@given(seeds)
-def test_the_same_holds_of_a_session_on_disk(seed: int) -> None:
-    """Kills, resumes and all, through the real store."""
+def keeps_every_law_on_disk(case: Case) -> None:
+    """The same through the real store."""
     with tempfile.TemporaryDirectory() as folder:
-        assert_requests(make_case(seed).run(Path(folder) / "home", watch))
+        assert_requests(case.run(Path(folder) / "home", watch))
 
 
-@LONG
-@given(seeds, st.booleans())
-def test_a_resumed_session_sends_what_its_twin_sends(seed: int, on_disk: bool) -> None:
-    """Resumed before every act, it sends the same bytes and shows the same figures."""
-    case = make_case(seed, twins=True)
+def sends_what_its_twin_sends(case: Case, *, on_disk: bool) -> None:
+    """Carry it out as it is, and resumed before every act: the same bytes, the same figures."""
     acts = [act for act in case.acts if not isinstance(act, Resume)]
     resumed = [each for act in acts for each in (Resume(), act)]
     with tempfile.TemporaryDirectory() as folder:
@@ -202,6 +55,28 @@ def test_a_resumed_session_sends_what_its_twin_sends(seed: int, on_disk: bool) -
         other = dataclasses.replace(case, acts=tuple(resumed)).run(homes[1])
     assert bodies(other) == bodies(twin)
     assert figures(other) == figures(twin)
+
+
+@LONG
+@given(seeds)
+def test_every_request_of_any_session_is_accepted(seed: int) -> None:
+    """Whatever happens: each request keeps the rules, fits, only appends, and forgets nothing."""
+    hold(make_case(seed), keeps_every_law)
+
+
+@LONG
+@given(seeds)
+def test_the_same_holds_of_a_session_on_disk(seed: int) -> None:
+    """Kills, resumes and all, through the real store."""
+    hold(make_case(seed), keeps_every_law_on_disk)
+
+
+@LONG
+@given(seeds, st.booleans())
+def test_a_resumed_session_sends_what_its_twin_sends(seed: int, on_disk: bool) -> None:
+    """Resumed before every act, it sends the same bytes and shows the same figures."""
+    check = partial(sends_what_its_twin_sends, on_disk=on_disk)
+    hold(make_case(seed, twins=True), check)
 
 
 @settings(LONG, max_examples=max(4, EXAMPLES // 10))
@@ -219,17 +94,6 @@ def test_the_sdk_sends_the_same_over_http(seed: int) -> None:
     assert [record.json for record in real.fake.messages] == [
         record.json for record in direct.fake.messages
     ]
-
-
-def bodies(world: World) -> list[str]:
-    """Return every request's body."""
-    return [sent.record.body.decode() for sent in world.sent]
-
-
-def figures(world: World) -> dict[str, object]:
-    """Return what a session shows of its window and cost."""
-    context = world.session.context()
-    return {name: context[name] for name in ("used_tokens", "parts", "usage", "compactions")}
 
 
 # What was once broken ---------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from jupyter_ctx.ipython.extension import StoredTexts
 from jupyter_ctx.tools.results import make_read_result
 from tests.direct import judge
 from tests.fake_anthropic import Call, FakeModel, Reply, Text, Thinking
+from tests.laws import assert_requests
 from tests.sequences import BINDS, FREE, Compact, Pin, Resume, Switch, Turn, Words, World, make_turn
-from tests.test_laws import assert_requests
 
 STEPS = int(os.environ.get("JUPYTER_CTX_SOAK_STEPS", "300"))
 _OUTSIDE = (type, ModuleType, FunctionType)
