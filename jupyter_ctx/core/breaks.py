@@ -78,10 +78,12 @@ class ExplainedMiss:
 def find_cache_misses(entries: Iterable[Entry]) -> Iterator[ExplainedMiss]:
     """Yield every miss that was told, oldest first."""
     cause: Cause | None = None
+    is_answered = False
     for entry in entries:
-        cause = find_cause(entry) or cause
+        if is_answered:  # what came before the first reply broke nothing
+            cause = find_cause(entry) or cause
         if not isinstance(entry, MessageEntry) or entry.kind != "reply":
             continue
         if (miss := entry.cache_miss) is not None:
             yield ExplainedMiss(entry.turn, entry.step, miss.reason, miss.tokens, cause)
-        cause = None
+        cause, is_answered = None, True
