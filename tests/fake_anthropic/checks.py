@@ -2,7 +2,9 @@
 
 Requests are related to one another like this: a *step* sends all of an earlier request, its reply
 and more; a *retry* sends the same again; a *side* request adds one user message and is not gone on
-from (a compaction request); a *boundary* starts a new prefix after a side request.
+from (a compaction request); a *boundary* starts a new prefix after a side request. A side request
+may run beside later steps: then it goes on from a step that is not the newest, and so may the
+boundary.
 """
 
 from __future__ import annotations
@@ -38,25 +40,29 @@ def relate(
     """Yield how each request follows from those before it. Raises AssertionError.
 
     `boundaries` are the places in `requests` (from 0) that may begin a new prefix; None finds them:
-    a request with another first message, directly after a side request. `is_side` tells a
-    compaction request where its place does not (after a failed request, or cut by a retry).
+    a request with another first message, after a side request of the prefix it ends. `is_side`
+    tells a compaction request where its place does not (after a failed request, or cut by a retry).
     """
-    log: Recorded | None = None
+    logs: list[Recorded] = []  # of the present prefix
     side: Recorded | None = None
+    had_side = False
     for number, record in enumerate(requests):
         record.done.wait(20)
-        if log is None:
+        base: Recorded | None = None
+        if not logs:
             kind: Kind = "first"
         elif is_side is not None and is_side(record):
-            kind = "side"
+            kind, base = "side", _beside(record, logs) or logs[-1]
+        elif is_side is None and (earlier := _beside(record, logs[:-1])) is not None:
+            kind, base = "side", earlier
         else:
-            after_side = side is not None if boundaries is None else number in boundaries
-            kind, log = _relate(record, log, side, after_side, f"request {number}")
-        yield Related(record, kind, None if kind == "first" else log)
-        if kind == "side":
-            side = record
-        else:
-            log, side = record, None
+            may_begin = had_side if boundaries is None else number in boundaries
+            kind, base = _relate(record, logs[-1], side, may_begin, f"request {number}")
+        yield Related(record, kind, base)
+        side = record if kind == "side" else None
+        had_side = (had_side or kind == "side") and kind != "boundary"
+        if kind != "side":
+            logs = [record] if kind == "boundary" else [*logs, record]
 
 
 def assert_append_only(
@@ -178,6 +184,16 @@ def first_difference(before: Sequence[Any], now: Sequence[Any]) -> str:
 
 
 # How one request follows from another ----------------------------------------------------------
+
+
+def _beside(record: Recorded, logs: Sequence[Recorded]) -> Recorded | None:
+    """Return the newest of `logs` that `record` adds nothing to but one user message."""
+    newest = record.messages[-1]
+    for log in reversed(logs if newest["role"] == "user" else ()):
+        is_one_more = len(record.messages) == len(log.messages) + 1
+        if is_one_more and _ended_well(log) and not first_difference(log.messages, record.messages):
+            return log
+    return None
 
 
 def _relate(

@@ -119,6 +119,34 @@ def test_failed_compaction_goes_on(talk: Talk) -> None:
     all_checks(talk.server.messages)
 
 
+@pytest.mark.parametrize("steps_later", [0, 1, 2])
+def test_compaction_beside_the_steps(talk: Talk, steps_later: int) -> None:
+    """A side request may arrive behind later steps; the new prefix begins later still."""
+    prompt = list(talk.log[:-2])
+    for _ in range(steps_later):
+        talk.step()
+    grown, talk.log = talk.log, prompt
+    talk.send(user("Summarise."), mark=-2)
+    talk.log = grown
+    talk.step()
+    talk.log = [user("Summary."), *talk.log[-2:]]
+    talk.step()
+
+    all_checks(talk.server.messages)
+    assert assert_append_only(talk.server.messages) == [5 + steps_later]
+
+
+def test_one_summary_begins_one_prefix(talk: Talk) -> None:
+    """A second new prefix needs a side request of its own."""
+    talk.send(user("Summarise."))
+    for _ in range(2):
+        talk.log = [user(f"Summary {len(talk.log)}."), *talk.log[-2:]]
+        talk.step()
+
+    with pytest.raises(AssertionError, match=r"messages\.0\.content\.0"):
+        assert_append_only(talk.server.messages)
+
+
 def test_unannounced_prefix_fails(talk: Talk) -> None:
     """A new prefix without a side request, or where none was announced, fails."""
     talk.log = [user("Summary."), *talk.log[-2:]]
