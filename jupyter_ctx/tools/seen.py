@@ -1,0 +1,68 @@
+"""What the model has seen of cells and files, in this session's process: the latest of each.
+
+An edit of something that the model has not seen as it stands now is refused with what stands there.
+Only digests are kept, so that a large file costs no memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Literal, TypeAlias
+
+SeenKind: TypeAlias = Literal["cell", "file"]
+
+MOST_SEEN = 20_000
+"""So many cells and files are remembered; those not seen for the longest go first."""
+
+
+def digest_of(text: str) -> str:
+    """Return 16 hexadecimal digits that differ where texts differ; any text, lone halves too."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+class Seen:
+    """What the model saw, by kind and id. Any thread may call it.
+
+    A cell's id is the one that the tools name, a file's its absolute path. `text` is the whole
+    source or text; a part of it that was read does not make it seen.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._digests: dict[tuple[SeenKind, str], str] = {}
+
+    def mark(self, kind: SeenKind, id: str, text: str) -> None:
+        """Note that the model has seen the whole of `text`, or made it so itself."""
+        self.mark_digest(kind, id, digest_of(text))
+
+    def mark_digest(self, kind: SeenKind, id: str, digest: str) -> None:
+        """The same by what `digest_of` returned for the text."""
+        with self._lock:
+            self._digests.pop((kind, id), None)
+            self._digests[kind, id] = digest
+            while len(self._digests) > MOST_SEEN:
+                del self._digests[next(iter(self._digests))]
+
+    def is_present(self, kind: SeenKind, id: str, text: str) -> bool:
+        """Whether `text`, as it stands now, is what the model saw last of it."""
+        return self.digest(kind, id) == digest_of(text)
+
+    def has(self, kind: SeenKind, id: str) -> bool:
+        """Whether the model saw it in any form."""
+        return self.digest(kind, id) is not None
+
+    def digest(self, kind: SeenKind, id: str) -> str | None:
+        """Return the digest of what it saw last; None if it saw nothing of it."""
+        with self._lock:
+            return self._digests.get((kind, id))
+
+    def forget(self, kind: SeenKind, id: str) -> None:
+        """Forget one: it is gone, or nobody knows how it stands."""
+        with self._lock:
+            self._digests.pop((kind, id), None)
+
+    def clear(self) -> None:
+        """Forget everything: a compaction took it out of the conversation."""
+        with self._lock:
+            self._digests.clear()
