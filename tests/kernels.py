@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 60.0
 """How long a cell may take before the test fails: far more than any here needs."""
 
+BROKEN_PREFIX = "does not begin as the one before"
+"""What the log of a kernel says of a prompt that changed unmeant: an internal error (conftest)."""
+
 _OUTPUTS = ("stream", "display_data", "execute_result", "error")
 
 
@@ -69,6 +72,8 @@ class Ran:
         """Fold one iopub message in."""
         self.messages.append(message)
         kind, content = message["msg_type"], message["content"]
+        if kind == "stream":
+            assert BROKEN_PREFIX not in content["text"], content["text"]
         if kind == "clear_output":
             self._clear_next = True
             if not content["wait"]:
@@ -217,6 +222,8 @@ class RealKernel:
         self.client.stop_channels()
         self._manager.shutdown_kernel(now=True)
         self._log.close()
+        told = Path(self._log.name).read_text(encoding="utf-8", errors="replace")
+        assert BROKEN_PREFIX not in told, told
 
     def _iopub(
         self, request: str, timeout: float, ran: Ran, replies: Iterator[str] | None

@@ -1,12 +1,18 @@
-"""Counting tokens without a network: ten times the text, next to the time for one tenth of it."""
+"""Counting tokens without a network: ten times the text, next to the time for one tenth of it.
+
+And how far the estimate of a prompt is off, on recordings that carry the provider's own figures.
+"""
 
 from __future__ import annotations
 
 import itertools
 import random
+import statistics
 
 from jupyter_ctx.models.counting import TiktokenCounter
+from tests.replay.trajectories import TRAJECTORIES
 
+from .count_error import WITH_FIGURES, replay
 from .table import Row, cpu_seconds, median_seconds, ms, seconds, times
 
 CHARS = 900_000
@@ -47,4 +53,21 @@ def measure() -> list[Row]:
         rows.append(Row(what, ms(many), ms(few), times(many / few), "× 10 is linear"))
     few, many = count(texts(CHARS)["words"]), count(texts(20 * CHARS)["words"])
     what = f"count {20 * CHARS:,} characters (words), next to a twentieth"
-    return [*rows, Row(what, ms(many), ms(few), times(many / few), "× 20 is linear")]
+    rows.append(Row(what, ms(many), ms(few), times(many / few), "× 20 is linear"))
+    return rows + measure_errors()
+
+
+def measure_errors() -> list[Row]:
+    """Replay the recordings with figures: the mean error of an estimated prompt, and the largest.
+
+    Beside it stands the share of the prompt that was estimated. Nothing without the corpus.
+    """
+    rows = []
+    for name in WITH_FIGURES if TRAJECTORIES.is_dir() else ():
+        guesses = list(replay(TRAJECTORIES / f"{name}.jsonl"))
+        errors = [guess.error for guess in guesses]
+        new = statistics.mean(guess.new / guess.billed for guess in guesses)
+        what = f"estimate of {len(guesses)} prompts of {name}, off the figure: mean, largest"
+        ours = f"{statistics.mean(errors):.2%}, {max(errors):.1%}"
+        rows.append(Row(what, ours, f"{new:.1%} new", "", "mean ≤ 2 %"))
+    return rows

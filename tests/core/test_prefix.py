@@ -36,6 +36,7 @@ from jupyter_ctx.core.transcript import (
     SummaryUndoEntry,
 )
 from jupyter_ctx.testing import FakeSession, ScriptedModel, call, make_session, reply
+from tests.kernels import Ran
 
 from .strategies import compaction_entry, valid_views
 
@@ -446,6 +447,15 @@ def test_a_long_prompt_is_checked_in_the_time_of_a_short_one(
     found.check(ask(*talk, user(Text("more"))), 1, 2)
 
     assert len(looked) <= 33
+
+
+def test_a_kernels_warning_fails_the_test_that_runs_it() -> None:
+    """What a real kernel logs comes out in a cell, where the driver looks for it."""
+    words = "The prompt of turn 2, step 1 does not begin as the one before: message 0"
+    content = {"name": "stderr", "text": words}
+
+    with pytest.raises(AssertionError, match="message 0"):
+        Ran().add({"msg_type": "stream", "content": content})
 
 
 def test_the_guard_stands_in_every_test() -> None:
