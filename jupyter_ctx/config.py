@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import typing
@@ -281,9 +282,14 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(Settings)
+        hints = _hints()
         for spec in dataclasses.fields(self):
             _check(spec.name, getattr(self, spec.name), hints[spec.name])
+
+
+@functools.cache
+def _hints() -> dict[str, Any]:
+    return typing.get_type_hints(Settings)
 
 
 _MOST = 1e15
@@ -349,7 +355,7 @@ def unknown_env(environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def read_env(environ: Mapping[str, str]) -> dict[str, object]:
     """Return the settings that the environment makes. Raises ConfigError on an unusable value."""
     found: dict[str, object] = {}
-    hints = typing.get_type_hints(Settings)
+    hints = _hints()
     for name in SETTING_NAMES:
         text = environ.get(env_name(name), "")
         if text:
@@ -456,7 +462,7 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 def settings_table() -> str:
     """Return the documentation of every setting as a Markdown table."""
     rows = ["| Setting | Default | Meaning |", "|---|---|---|"]
-    hints = typing.get_type_hints(Settings)
+    hints = _hints()
     for spec in dataclasses.fields(Settings):
         default = (
             spec.default_factory()
