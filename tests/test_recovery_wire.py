@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from jupyter_ctx.core.blocks import text_of
+from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.events import (
     CompactionFinished,
     CompactionStarted,
@@ -21,6 +22,7 @@ from tests.fake_anthropic import (
     call,
     disconnect,
     foreign,
+    last_text,
     max_tokens,
     pause,
     refuse,
@@ -33,6 +35,7 @@ from tests.fake_anthropic import (
 from tests.fake_anthropic.checks import assert_append_only, assert_healthy
 from tests.talk import MODEL, run
 from tests.wire import (
+    SUMMARY,
     answering,
     blocks,
     filler,
@@ -42,6 +45,7 @@ from tests.wire import (
     printing,
     steps,
     summaries,
+    text_of_messages,
     window,
     without_marks,
 )
@@ -392,3 +396,36 @@ def test_thinking_refused_again_ends_the_turn_with_the_providers_words():
         assert "different conversation" in events[-1].error
         assert run(session, "three")[-1].outcome == "done"
         assert not server.unused
+
+
+def test_w13_a_prepared_summary_makes_the_room():
+    """W13: too long while a summary is prepared: that one is put in force and the step sent again.
+
+    No other is asked for, and the turn goes on.
+    """
+    asked, refused = [], []
+    left = iter([filler(5_400), filler(5_400), *steps(60, 5)])
+
+    def answer(body):
+        if last_text(body).startswith(INSTRUCTION_OPEN):
+            asked.append(body)
+            return SUMMARY
+        if asked and not refused:
+            refused.append(body)
+            return too_long(16_400, 16_000)
+        return "Done." if refused else next(left)
+
+    models = window(16_000)
+    with FakeAnthropic(answer, models=models) as server:
+        with plain_talk(server, prepare_calls=3, compaction="crush") as session:
+            run(session, "Fill the window.")
+            run(session, "Fill it more.")
+            events = run(session, "Count.")
+        assert events[-1].outcome == "done"
+        assert len(summaries(server.messages)) == 1
+        assert len(of(events, CompactionFinished)) == 1
+        first, *_ = [n for n, record in enumerate(server.messages) if record.status == 400]
+        *_, last = [record for record in server.messages if not is_summary(record)]
+        assert last.input_tokens < server.messages[first].input_tokens / 2
+        assert text_of_messages(last).count("Count.") == 1
+        assert not server.refused
