@@ -18,6 +18,7 @@ CtxError
 ├─ CompactionError          the summary failed; the transcript is unchanged
 ├─ StoreError               no such session, or a bad line; carries `path`, `line_no`
 └─ ToolError                shown to the model as an error tool_result; never ends the turn
+   └─ UnreadError           a change was handed to the front end and cannot be read back
 
 The text of an error is one sentence a person can act on: what, where, what to do next.
 """
@@ -159,3 +160,10 @@ class StoreError(CtxError):
 
 class ToolError(CtxError):
     """A tool could not do what was asked; the text goes to the model as an error result."""
+
+
+class UnreadError(ToolError):
+    """A change was handed to the front end, which may make it later; it cannot be read back.
+
+    The text says so, and what to do by hand if it does not come.
+    """

@@ -1,11 +1,22 @@
-"""Ports of what a session may do without: hooks, memory, and a workspace beside the kernel."""
+"""Ports of what a session may do without: hooks, memory, a workspace, a notebook, its updates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import ToolError
 from .blocks import Json
-from .ports import EditedFile, HookName, HookOutcome, PlanItem, Skill
+from .ports import (
+    Applied,
+    CellChange,
+    EditedFile,
+    HookName,
+    HookOutcome,
+    NotebookState,
+    PlanItem,
+    Skill,
+    Update,
+)
 
 
 class NoHooks:
@@ -40,3 +51,26 @@ class NoWorkspace:
     async def load_files(self) -> Sequence[EditedFile]:
         """Return no file."""
         return ()
+
+
+class NoUpdates:
+    """Nobody watches what changes between turns."""
+
+    async def load(self, seen: Json | None, most_chars: int) -> Update:
+        """Return no change; what was known stays so."""
+        return Update("", seen or {})
+
+    def note_told(self, text: str) -> None:
+        """Do nothing."""
+
+
+class NoNotebook:
+    """There is no document: nothing is seen of one, and nothing can be changed in it."""
+
+    async def load(self) -> NotebookState:
+        """Return a notebook without cells."""
+        return NotebookState((), "kernel")
+
+    async def apply(self, change: CellChange) -> Applied:
+        """Raise ToolError."""
+        raise ToolError("Not applied: there is no notebook here.")

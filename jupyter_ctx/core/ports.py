@@ -7,7 +7,7 @@ kernel gets itself to the kernel's main thread; the core never knows about threa
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from .blocks import Block, Image, Json, Message, ToolUse
@@ -344,7 +344,8 @@ class NotebookCell:
     """A cell of the notebook as it stands now, run or not.
 
     `id` is the front end's. `count` is N of In[N] as it is shown, None: not run. `outputs` are
-    nbformat outputs as far as they are known. `failed`: its last run raised.
+    nbformat outputs as far as they are known. `failed`: its last run raised. `extra` is what else
+    nbformat keeps of it (`metadata`, `attachments`), as far as it is known.
     """
 
     id: str
@@ -353,6 +354,7 @@ class NotebookCell:
     count: int | None = None
     outputs: tuple[Json, ...] = ()
     failed: bool = False
+    extra: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,11 +374,20 @@ class NotebookState:
 
 @dataclass(frozen=True, slots=True)
 class InsertCell:
-    """Insert a cell directly below `after`; None: at the end."""
+    """Insert a cell directly below `after`; None: at the end, or at the top if `at_top`.
+
+    To put back one that was there: its `id` (None, or one that is taken: a new one), its `outputs`
+    and `count`, and what else it had (`extra`, as in NotebookCell).
+    """
 
     source: str
     type: CellType
     after: str | None = None
+    at_top: bool = False
+    id: str | None = None
+    outputs: tuple[Json, ...] = ()
+    count: int | None = None
+    extra: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +433,7 @@ class Applied:
 
     `cell` is as it stands now (of a deleted one, as it stood); `index` its place from 0. `above`
     and `below` are the ids of its neighbours, None at an end; `before` what stood there, None if
-    nothing did.
+    nothing did, and `above_before` the id of the cell it stood below.
     """
 
     cell: NotebookCell
@@ -430,6 +441,7 @@ class Applied:
     above: str | None = None
     below: str | None = None
     before: NotebookCell | None = None
+    above_before: str | None = None
 
 
 class Notebook(Protocol):
@@ -443,7 +455,8 @@ class Notebook(Protocol):
         """Make one change and read it back.
 
         Raises ToolError: no such cell (near ones are named), a source that changed (the present one
-        is given), or not applied (with what the user can do by hand). Never "done" unread.
+        is given), or not applied (with what the user can do by hand). Never "done" unread: what was
+        handed on and cannot be read back raises UnreadError.
         """
         ...
 
@@ -463,8 +476,16 @@ class Update:
 class Updates(Protocol):
     """Watches notebook, namespace and folder between turns."""
 
-    async def load(self, seen: Json | None) -> Update:
-        """Return what changed since `seen`; None: nothing is known yet, so an outline."""
+    async def load(self, seen: Json | None, most_chars: int) -> Update:
+        """Return what changed since `seen`; None: nothing is known yet, so an outline.
+
+        The text has at most `most_chars` characters; the most important comes first. What the agent
+        itself did since is not told: it knows.
+        """
+        ...
+
+    def note_told(self, text: str) -> None:
+        """The model was told `text`: the newest update, or as much of it as there was room for."""
         ...
 
 

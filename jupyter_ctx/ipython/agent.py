@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .asking import InputAsker
     from .bridge import Bridge
     from .commands import Shown
+    from .frontend import FrontendLink
     from .gauge import Gauge
     from .live import Sink
     from .permissions import AskPermissions
@@ -108,10 +109,11 @@ class Opener(Protocol):
 class Agent:
     """What `%agent` and `jupyter_ctx.current_session()` talk to. One for each kernel.
 
-    `gauge` and `opener` are set once they are made: they look back at the agent.
+    `gauge`, `link` and `opener` are set once they are made: they look back at the agent.
     """
 
     gauge: Gauge | None = None
+    link: FrontendLink | None = None
     opener: Opener
 
     def __init__(self, shell: InteractiveShell, put: Callable[[str, object], None]) -> None:

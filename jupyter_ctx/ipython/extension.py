@@ -74,10 +74,15 @@ class Extension:
             undo.callback(_discard, shell.Completer.custom_matchers, matcher)
         manager = getattr(getattr(shell, "kernel", None), "comm_manager", None)
         if manager is not None:
+            from .frontend import FrontendLink
             from .gauge import Gauge
 
-            agent.gauge = Gauge(manager, agent.look)
-            undo.callback(agent.gauge.close)
+            agent.gauge = gauge = Gauge(manager, agent.look)
+            undo.callback(gauge.close)
+            link = FrontendLink(shell.kernel, gauge, lambda: place.find_asker(shell))
+            undo.callback(link.close)
+            gauge.attach(link.greet, link.hear)
+            agent.link = link
 
     def close(self) -> None:
         """Take everything out of the shell."""

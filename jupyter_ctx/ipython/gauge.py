@@ -57,6 +57,8 @@ class Gauge:
         self._due = 0.0
         self._waits = False
         self._answered: set[str] = set()
+        self._on_comm: Callable[[str], None] | None = None
+        self._on_data: Callable[[str, object], None] | None = None
         manager.register_target(TARGET, self._opened)
         self._adopt(create_comm(target_name=TARGET, data={}))
 
@@ -65,6 +67,37 @@ class Gauge:
         """How many comms a page has answered or opened."""
         with self._lock:
             return len(self._answered)
+
+    def owns(self, comm_id: object) -> bool:
+        """Whether that is the id of one of the comms."""
+        with self._lock:
+            return comm_id in self._comms
+
+    def tell(self, message: Mapping[str, object], comm_id: str | None = None) -> None:
+        """Send a message on one comm, or on all."""
+        if comm_id is None:
+            self._broadcast(message)
+            return
+        with self._lock:
+            comm = self._comms.get(comm_id)
+        if comm is not None:
+            self._send(comm, message)
+
+    def note_page(self, comm_id: str) -> None:
+        """Note that a page was heard on a comm; not if the comm is gone meanwhile."""
+        with self._lock:
+            if comm_id in self._comms:
+                self._answered.add(comm_id)
+
+    def attach(
+        self, on_comm: Callable[[str], None], on_data: Callable[[str, object], None]
+    ) -> None:
+        """Tell of each comm, those there are included, and of what pages say on them."""
+        self._on_comm, self._on_data = on_comm, on_data
+        with self._lock:
+            known = list(self._comms)
+        for comm_id in known:
+            on_comm(comm_id)
 
     def close(self) -> None:
         """Close every comm and forget the target."""
@@ -113,7 +146,7 @@ class Gauge:
     def _opened(self, comm: Any, message: object) -> None:
         """A page opened a comm: on the main thread, or that of a subshell."""
         self._adopt(comm)
-        self._hear(comm)
+        self.note_page(comm.comm_id)
 
     def _adopt(self, comm: Any) -> None:
         if hasattr(comm, "_reply_subshell_for"):
@@ -123,15 +156,17 @@ class Gauge:
         with self._lock:
             self._comms[comm.comm_id] = comm
         comm.on_close(lambda message: self._forget(comm))
-        comm.on_msg(lambda message: self._hear(comm))
+        comm.on_msg(lambda message: self._hear(comm, message))
         for message in (self._hello(), self._last):
             self._send(comm, message)
+        if self._on_comm is not None:
+            self._on_comm(comm.comm_id)
 
-    def _hear(self, comm: Any) -> None:
-        """Note that a page is there; not if the comm is gone meanwhile."""
-        with self._lock:
-            if comm.comm_id in self._comms:
-                self._answered.add(comm.comm_id)
+    def _hear(self, comm: Any, message: Any) -> None:
+        """Note that a page is there, and pass on what it says."""
+        self.note_page(comm.comm_id)
+        if self._on_data is not None:
+            self._on_data(comm.comm_id, message["content"]["data"])
 
     def _forget(self, comm: Any) -> None:
         with self._lock:

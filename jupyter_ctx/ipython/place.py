@@ -33,6 +33,24 @@ def find_cell_id(shell: Any) -> str:
     return f"in-{shell.execution_count - 1}"
 
 
+def find_asker(shell: Any) -> tuple[str | None, str | None]:
+    """Return the client that asked for the running cell, and the front end's id of that cell.
+
+    A page is one client of the kernel for each notebook it shows. None: nobody says.
+    """
+    get_parent = getattr(shell, "get_parent", None)
+    parent = get_parent() if get_parent is not None else None
+    if not isinstance(parent, Mapping):
+        return None, None
+    header, metadata = parent.get("header"), parent.get("metadata")
+    client = header.get("session") if isinstance(header, Mapping) else None
+    cell_id = metadata.get("cellId") if isinstance(metadata, Mapping) else None
+    return (
+        client if isinstance(client, str) and client else None,
+        cell_id if isinstance(cell_id, str) and cell_id else None,
+    )
+
+
 def find_folder() -> str:
     """Return the working folder, "" if it is gone."""
     try:
