@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
-from .absent import NoHooks, NoMemory, NoWorkspace
+from .absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
 from .account import FIRST_CALL, MID_TURN, Account, Bill, Budgets, Weights
 from .blocks import (
     Block,
@@ -54,10 +54,11 @@ from .ports import (
     Store,
     ThinkingMode,
     ToolRunner,
+    Updates,
     Workspace,
 )
 from .prefix import PrefixWatch
-from .preparation import Preparation
+from .preparation import Made, Preparation
 from .recovery import RetryLimits, next_wait
 from .redact import Redactor
 from .reply import Reply
@@ -65,6 +66,7 @@ from .tokens import SAFETY, TokenMeter, Used, Weight
 from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
+    CountEntry,
     Entry,
     MessageEntry,
     OverflowEntry,
@@ -137,6 +139,7 @@ class EnginePorts:
     hooks: Hooks = field(default_factory=NoHooks)
     memory: Memory = field(default_factory=NoMemory)
     workspace: Workspace = field(default_factory=NoWorkspace)
+    updates: Updates = field(default_factory=NoUpdates)
 
 
 class Engine:
@@ -145,7 +148,8 @@ class Engine:
     `entries` are those of the stored session. `turn` is the newest one begun. `prices` gives the
     prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
     once a call's price was not known. `requested_at` is when the last request began, in seconds
-    since the epoch. `preparation`, `preparation_rests` and `idle_timer` belong to `background.py`.
+    since the epoch. `preparation`, `preparation_rests`, `ending` and `idle_timer` belong to
+    `background.py`.
     """
 
     def __init__(
@@ -179,6 +183,7 @@ class Engine:
         self.store_failed = False
         self.preparation: Preparation | None = None
         self.preparation_rests = False
+        self.ending: asyncio.Task[Made] | None = None
         self.idle_timer: asyncio.Task[None] | None = None
         self.requested_at: float | None = None
         for entry in entries:
@@ -222,6 +227,9 @@ class Engine:
                 model = self.transcript.model
             case SpentEntry(usage=usage):
                 model = self.transcript.model
+            case CountEntry(tokens=0) if self.transcript.model is not None:
+                self.uncountable.add(self.transcript.model)
+                return
             case OverflowEntry():
                 self._use_learnt_window()
                 return

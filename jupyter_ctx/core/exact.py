@@ -1,7 +1,8 @@
 """The provider's own count of the next prompt, asked for where an estimate could decide wrongly.
 
 It is free and takes a round trip, so it is asked for at most once a step: in the last share of the
-window, and where the reserve seems reached. It is recorded: a resumed session has the same numbers.
+window, and where the reserve seems reached. It is recorded, and so is that there is none (0
+tokens): a resumed session has the same numbers, and asks no more often.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ async def count_if_near(engine: Engine) -> None:
     except ModelError:
         tokens = None  # the call itself meets a fault that lasts, and reports it
     if tokens is None or not engine.meter.is_plausible(tokens, engine.transcript):
-        engine.uncountable.add(name)
+        engine.record(CountEntry(engine.ports.clock.now(), 0))
         return
     raw_tokens = engine.meter.raw_new(engine.transcript)
     engine.record(CountEntry(engine.ports.clock.now(), tokens, raw_tokens))

@@ -192,7 +192,7 @@ class TokenMeter:
                 self._model = model
             case OverflowEntry(actual_tokens=int(tokens)):
                 self._observe_count(tokens, self.raw_new(transcript), transcript.view)
-            case CountEntry(tokens=tokens, raw_tokens=raw):
+            case CountEntry(tokens=tokens, raw_tokens=raw) if tokens > 0:
                 raw = self.raw_new(transcript) if raw is None else raw
                 self._observe_count(tokens, raw, transcript.view)
             case ExcludeEntry():

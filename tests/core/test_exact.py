@@ -75,8 +75,8 @@ def near_the_reserve(*counts: int | CtxError | None) -> FakeSession:
 
 
 def counts_of(session: FakeSession) -> list[CountEntry]:
-    """Return the counts that were recorded."""
-    return [e for e in session.transcript.entries if isinstance(e, CountEntry)]
+    """Return the counts that were recorded; 0 stands for none."""
+    return [e for e in session.transcript.entries if isinstance(e, CountEntry) and e.tokens]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,15 @@ def test_what_is_no_count_is_not_asked_for_again(count: int | CtxError | None) -
 
     assert len(model.counted) == 1
     assert counts_of(session) == []
+    later = CountingModel(CALL, reply("Done."), counts=[count])
+    resumed = make_session(
+        later,
+        entries=session.transcript.entries,
+        tools=FakeTools(make=lambda chars: ToolOutput("x" * chars)),
+        compaction="manual",
+    )
+    resumed.ask("go on")
+    assert later.counted == []  # nor in another kernel
 
 
 def test_each_step_near_the_limit_is_counted_once() -> None:
