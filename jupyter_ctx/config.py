@@ -137,6 +137,13 @@ class Settings:
         unit="tokens",
         zero="no list",
     )
+    update_tokens: int = _setting(
+        8_000,
+        "What a prompt is told of the notebook: an outline at first, then what changed; at most "
+        "5 % of the window.",
+        unit="tokens",
+        zero="nothing is told",
+    )
     recent_cells: int = _setting(
         5, "How many recently edited cells or files come back at a compaction.", zero="none"
     )

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from .config import Settings
 from .core import background
-from .core.absent import NoHooks, NoMemory, NoWorkspace
+from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
 from .core.blocks import Json, text_of, title_of, words_of
 from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
@@ -50,6 +50,7 @@ from .core.ports import (
     ModelFacts,
     Permissions,
     ToolRunner,
+    Updates,
     Workspace,
 )
 from .core.prefix import PrefixBreak
@@ -124,6 +125,7 @@ class Ports:
     hooks: Hooks = field(default_factory=NoHooks)
     memory: Memory = field(default_factory=NoMemory)
     workspace: Workspace = field(default_factory=NoWorkspace)
+    updates: Updates = field(default_factory=NoUpdates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Session:
                 hooks=ports.hooks,
                 memory=ports.memory,
                 workspace=ports.workspace,
+                updates=ports.updates,
             ),
             self._prices_of,
         )
@@ -654,6 +657,7 @@ class Session:
             if undo.refusal:
                 raise CompactionError(undo.refusal)
             self._engine.record(undo.entry)
+            background.drop_stale(self._engine)
             return undo
 
     def edit_summary(self, text: str) -> CompactionEntry:
@@ -665,6 +669,7 @@ class Session:
         with self._busy():
             entry = plan_edit(self._engine, text)
             self._engine.record(entry)
+            background.drop_stale(self._engine)
             edited = self.find_compaction(entry.n)
             assert edited is not None  # it was in force
             return edited
@@ -697,6 +702,7 @@ class Session:
             if rewind.refusal:
                 raise CompactionError(rewind.refusal)
             self._engine.record(rewind.entry)
+            background.drop_stale(self._engine)
             return rewind
 
     # Pins ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from .config import Settings
-from .core.absent import NoHooks, NoMemory, NoWorkspace
+from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
 from .core.blocks import Block, Json, Message, Text, Thinking, ToolUse, message_to_wire
 from .core.events import CtxEvent
 from .core.ports import (
@@ -48,6 +48,8 @@ from .core.ports import (
     ToolOutput,
     ToolPart,
     ToolSpec,
+    Update,
+    Updates,
     Variable,
     Workspace,
 )
@@ -67,6 +69,7 @@ __all__ = [
     "FakeKernel",
     "FakeMemory",
     "FakeTools",
+    "FakeUpdates",
     "FakeWorkspace",
     "InlineRunner",
     "LetterCounter",
@@ -444,6 +447,30 @@ class FakeMemory:
 
 
 @dataclass(slots=True)
+class FakeUpdates:
+    """Updates as they are scripted, one a prompt, then none; an exception is raised.
+
+    `asked` is what each was asked with (`seen`, `most_chars`); `told` what the model was told.
+    """
+
+    script: list[Update | Exception] = field(default_factory=list)
+    asked: list[tuple[Json | None, int]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    async def load(self, seen: Json | None, most_chars: int) -> Update:
+        """Return or raise what is next."""
+        self.asked.append((seen, most_chars))
+        following = self.script.pop(0) if self.script else Update("", seen or {})
+        if isinstance(following, Exception):
+            raise following
+        return following
+
+    def note_told(self, text: str) -> None:
+        """Keep the text."""
+        self.told.append(text)
+
+
+@dataclass(slots=True)
 class FakeWorkspace:
     """A plan, skills and files as they are set."""
 
@@ -528,6 +555,7 @@ def make_session(
     hooks: Hooks | None = None,
     memory: Memory | None = None,
     workspace: Workspace | None = None,
+    updates: Updates | None = None,
     entries: Iterable[Entry] = (),
     **settings: object,
 ) -> FakeSession:
@@ -562,6 +590,7 @@ def make_session(
         hooks=hooks or NoHooks(),
         memory=memory or NoMemory(),
         workspace=workspace or NoWorkspace(),
+        updates=updates or NoUpdates(),
     )
     place = Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0")
     session = FakeSession(entries, Settings(**settings), place, ports)  # type: ignore[arg-type]  # checked by Settings

@@ -24,6 +24,7 @@ from ..errors import (
 from . import background
 from .blocks import (
     Block,
+    Json,
     Message,
     Text,
     Thinking,
@@ -54,7 +55,7 @@ from .offload import (
     ingest_prompt,
 )
 from .pins import untold_notices
-from .ports import ReplyDone
+from .ports import ReplyDone, Update
 from .recovery import (
     Compact,
     Continue,
@@ -83,6 +84,7 @@ from .transcript import (
     SpentEntry,
     Trigger,
 )
+from .update import fit_update, load_update, update_tokens
 from .window import LEAST_OUTPUT
 
 STOPPED_TEXT = "[Stopped by the user]"
@@ -169,7 +171,7 @@ class Turn:
         try:
             yield TurnStarted(self.number, redact(self.prompt.text))
             await self.prepare()
-            self._record_prompt()
+            self._record_prompt(await load_update(engine))
             yield ContextChanged(self.number)
             async with aclosing(self._steps()) as events:
                 async for event in events:
@@ -206,8 +208,11 @@ class Turn:
 
     # The prompt ---------------------------------------------------------------------------------
 
-    def _record_prompt(self) -> None:
-        """Store the prompt; a very long one goes to the store and leaves a preview."""
+    def _record_prompt(self, update: Update | None) -> None:
+        """Store the prompt; a very long one goes to the store and leaves a preview.
+
+        In front of it stands the notebook update, as far as there is room for it.
+        """
         engine = self.engine
         if orphans := orphan_results(engine.transcript.view):
             self._record_user("repair", orphans)
@@ -231,11 +236,16 @@ class Turn:
         told = engine.transcript.left_out
         words = [NOT_SENT.format(reason=told.reason)] if told is not None else []
         words = [engine.ports.redactor.text(word) for word in (*pins, *self.prompt.notices, *words)]
-        notices = [Text(word, "notebook") for word in words]
-        self._record_user("prompt", [*notices, Text(fitted.text)])
+        told_of = ""
+        if update is not None:
+            told_of = fit_update(update.text, fitted.text, update_tokens(engine), room)
+        notices = [Text(word, "notebook") for word in (*words, told_of) if word]
+        seen = None if update is None or not update.seen else update.seen
+        self._record_user("prompt", [*notices, Text(fitted.text)], seen)
+        engine.ports.updates.note_told(told_of)
         self.is_recorded = True
 
-    def _record_user(self, kind: Kind, content: Sequence[Block]) -> None:
+    def _record_user(self, kind: Kind, content: Sequence[Block], seen: Json | None = None) -> None:
         self.engine.record(
             MessageEntry(
                 at=self.engine.ports.clock.now(),
@@ -244,6 +254,7 @@ class Turn:
                 kind=kind,
                 message=user(*content),
                 cell_id=self.prompt.cell_id if kind == "prompt" else None,
+                seen=seen,
             )
         )
 

@@ -503,6 +503,7 @@ class Transcript:
         self.failures_in_a_row = 0
         self.turn = 0
         self.prompts: dict[int, Message] = {}
+        self._seen: dict[int, Json] = {}
         self.results: dict[str, ToolResult] = {}
         self._result_turns: dict[str, int] = {}
         self._gone: set[int] = set()
@@ -536,6 +537,8 @@ class Transcript:
                     self._result_turns.setdefault(result.tool_use_id, turn)
                 if kind == "prompt":
                     self.prompts[turn] = message
+                    if entry.seen is not None:
+                        self._seen[turn] = entry.seen
             case OverflowEntry(limit_tokens=int(limit)):
                 self.learnt_windows[self.model] = limit
             case RewindEntry(turn=turn) if is_known_turn:
@@ -570,6 +573,15 @@ class Transcript:
     def entries(self) -> Sequence[Entry]:
         """Every entry, oldest first."""
         return self._entries
+
+    @property
+    def seen(self) -> Json | None:
+        """What the model knows of notebook and namespace: the newest prompt's that says it.
+
+        Prompts that were rewound or left out do not count. None: none says it.
+        """
+        told = [turn for turn in self.prompts if turn in self._seen]
+        return self._seen[max(told)] if told else None
 
     @property
     def left_out(self) -> ExcludeEntry | None:

@@ -55,6 +55,7 @@ class Limits:
     plan_tokens: int = 2_000
     skill_tokens: int = 5_000
     results_tokens: int = 2_000
+    update_tokens: int = 8_000
     recent_cells: int = 5
     least_gain: float = 0.10
     breaker_failures: int = 3
