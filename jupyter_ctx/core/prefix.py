@@ -93,12 +93,19 @@ def _compare_tools(before: Sequence[Json], after: Sequence[Json]) -> str:
 
 def _compare_messages(before: Sequence[Message], after: Sequence[Message]) -> str:
     """Return where `after` does not begin with `before`, "" if it does."""
+    if _begins_with(after, before):
+        return ""
     for index in range(_count_same(before, after), min(len(before), len(after))):
         if before[index] != after[index] and (where := _compare(before[index], after[index])):
             return f"message {index}{where}"
     if len(after) < len(before):
         return f"message {len(after)} ({before[len(after)].role}) is gone"
     return ""
+
+
+def _begins_with(after: Sequence[Message], before: Sequence[Message]) -> bool:
+    """Say whether messages begin alike; the same objects need no look at what is in them."""
+    return tuple(after[: len(before)]) == tuple(before)
 
 
 def _count_same(before: Sequence[Message], after: Sequence[Message]) -> int:
@@ -222,7 +229,8 @@ class PrefixWatch:
     def _check_marks(self, request: Request, turn: int, step: int) -> None:
         """Look at the new messages, and again at some of the old ones."""
         messages, marks = request.messages, self._marks
-        begin = _count_same(self._last.messages, messages) if self._last is not None else 0
+        last = self._last.messages if self._last is not None else ()
+        begin = len(last) if _begins_with(messages, last) else _count_same(last, messages)
         fresh = [message for message in messages[begin:] if id(message) not in marks]
         if fresh and len(marks) > 2 * len(messages) + RECHECKED_MESSAGES:
             alive = set(map(id, messages))

@@ -293,6 +293,17 @@ def test_an_input_changed_in_place_is_caught(prefix_guard: list[str]) -> None:
     assert "message 1, block 0 (tool_use toolu_9)" in warnings(prefix_guard)[0]
 
 
+def test_a_block_put_in_behind_the_back_is_caught(prefix_guard: list[str]) -> None:
+    """Another number of blocks in a message that was sent is a change too."""
+    message = user(Text("one"))
+    found = PrefixWatch()
+    found.check(ask(message), 1, 1)
+    object.__setattr__(message, "content", (Text("one"), Text("two")))
+
+    provoke(found, ask(message, user(Text("more"))))
+    assert "message 0: changed in place, 1 blocks became 2" in warnings(prefix_guard)[0]
+
+
 def test_in_use_a_change_in_place_is_found_in_turn(
     monkeypatch: pytest.MonkeyPatch, prefix_guard: list[str]
 ) -> None:
@@ -313,8 +324,11 @@ def test_in_use_a_change_in_place_is_found_in_turn(
     assert "message 11, block 0 (text): changed in place" in told
 
 
-def test_what_left_the_view_is_not_held(prefix_guard: list[str]) -> None:
+def test_what_left_the_view_is_not_held(
+    monkeypatch: pytest.MonkeyPatch, prefix_guard: list[str]
+) -> None:
     """Marks of messages that are sent no more are forgotten."""
+    monkeypatch.setattr(prefix, "RECHECKED_MESSAGES", 4)
     found = PrefixWatch()
     for round_ in range(40):
         found.observe(compaction_entry(1, 2))
