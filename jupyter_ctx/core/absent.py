@@ -1,4 +1,4 @@
-"""Ports of what a session may do without: hooks, memory, a workspace, a notebook, its updates."""
+"""Ports of what a session may do without: hooks, memory, a workspace, a notebook, updates, files."""
 
 from __future__ import annotations
 
@@ -74,3 +74,11 @@ class NoNotebook:
     async def apply(self, change: CellChange) -> Applied:
         """Raise ToolError."""
         raise ToolError("Not applied: there is no notebook here.")
+
+
+class NoFiles:
+    """There is no project: no file can be changed."""
+
+    async def put(self, path: str, wanted: Json | None, expected: Json | None) -> None:
+        """Raise ToolError."""
+        raise ToolError("Not changed: there is no project folder here.")

@@ -573,6 +573,18 @@ class Workspace(Protocol):
         ...
 
 
+class Files(Protocol):
+    """The project's files, to put one back as it was."""
+
+    async def put(self, path: str, wanted: Json | None, expected: Json | None) -> None:
+        """Make the file at `path` as `wanted` says (as in Edit), None: take it away.
+
+        Raises ToolError, and leaves everything as it is: what stands there is not `expected`, the
+        path is none of the project's, or it cannot be written.
+        """
+        ...
+
+
 # The store and the clock ------------------------------------------------------------------------
 
 

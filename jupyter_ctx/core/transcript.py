@@ -195,7 +195,10 @@ class Edit:
 
     `target` is a cell's id or a file's absolute path. `before` and `after` say all that is needed
     to put it back, None where nothing stood; of a cell `type`, `source`, `above` (the id of the
-    cell above it, None at the top) and `outputs`; of a file `text`.
+    cell above it, None at the top) and `outputs`; of a file `text` (its newlines as they are, no
+    BOM), `encoding` if it is not UTF-8, and `folders`, how many were made for it, if any. A file's
+    text that is long is stored: `stored` is then its name, in place of `text`. `is_redacted`: the
+    text held a key of the program, which is not stored, so it cannot be put back from here.
     """
 
     kind: Literal["cell", "file"]

@@ -118,15 +118,20 @@ def read_page(source: Source, wanted: Slice, cap_chars: int) -> str:
     A text that fits whole comes back as it is. Raises ToolError (no such line or character, file
     that cannot be read).
     """
-    room = max(100, cap_chars - NOTE_CHARS)
     with open_source(source) as stream:
-        position = find_line(stream, wanted.start_line)
-        if not position.total_lines:
-            return "(the text is empty)"
-        with open_lines(stream, position.offset) as lines:
-            if wanted.start_char is not None:
-                return _read_within(lines, wanted.start_line, wanted.start_char, position, room)
-            return _read_lines(lines, wanted, position, room)
+        return read_stream(stream, wanted, cap_chars)
+
+
+def read_stream(stream: BinaryIO, wanted: Slice, cap_chars: int) -> str:
+    """The same of an open file of UTF-8 text, which may be closed by it."""
+    room = max(100, cap_chars - NOTE_CHARS)
+    position = find_line(stream, wanted.start_line)
+    if not position.total_lines:
+        return "(the text is empty)"
+    with open_lines(stream, position.offset) as lines:
+        if wanted.start_char is not None:
+            return _read_within(lines, wanted.start_line, wanted.start_char, position, room)
+        return _read_lines(lines, wanted, position, room)
 
 
 def _read_lines(lines: io.TextIOWrapper, wanted: Slice, position: Position, room: int) -> str:
