@@ -20,10 +20,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from .config import Settings
-from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
+from .core.absent import NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.blocks import Block, Json, Message, Text, Thinking, ToolUse, message_to_wire
 from .core.events import CtxEvent
 from .core.ports import (
@@ -39,6 +39,8 @@ from .core.ports import (
     Hooks,
     Memory,
     ModelFacts,
+    NotebookCell,
+    NotebookState,
     PlanItem,
     ReplyDone,
     Request,
@@ -68,6 +70,7 @@ __all__ = [
     "FakeHooks",
     "FakeKernel",
     "FakeMemory",
+    "FakeNotebook",
     "FakeTools",
     "FakeUpdates",
     "FakeWorkspace",
@@ -444,6 +447,19 @@ class FakeMemory:
         new = [fact for fact in dict.fromkeys(facts) if fact not in self.facts]
         self.facts += new
         return new
+
+
+@dataclass(slots=True)
+class FakeNotebook(NoNotebook):
+    """A notebook of `cells`, told by `source`; nothing can be changed in it."""
+
+    cells: list[NotebookCell] = field(default_factory=list)
+    source: Literal["front end", "disk", "kernel"] = "front end"
+    path: str | None = "/home/user/analysis.ipynb"
+
+    async def load(self) -> NotebookState:
+        """Return the cells as they are now."""
+        return NotebookState(tuple(self.cells), self.source, self.path)
 
 
 @dataclass(slots=True)

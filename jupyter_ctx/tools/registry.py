@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..config import Settings
 from ..core.blocks import ToolUse
-from ..core.ports import Kernel, ToolOutput, ToolSpec
+from ..core.ports import Kernel, Notebook, ToolOutput, ToolSpec
 from ..errors import ConfigError, ToolError
 from .arguments import check_arguments
 from .base import Tool, find_near, quote_names
@@ -15,6 +15,7 @@ from .inspect import make_inspect
 from .notebook import make_list_cells, make_read_cell
 from .python import make_run_code
 from .results import ResultReader, make_read_result
+from .seen import Seen
 
 LEAST_CAP_CHARS = 500
 """A tool that bounds itself may always return this much: a line and where to go on."""
@@ -63,16 +64,25 @@ class Registry:
         return await tool.run(arguments, cap)
 
 
-def make_tools(kernel: Kernel, results: ResultReader, settings: Settings) -> Registry:
-    """Return the tools over a kernel and a session's stored texts.
+def make_tools(
+    kernel: Kernel,
+    results: ResultReader,
+    settings: Settings,
+    *,
+    notebook: Notebook | None = None,
+    seen: Seen | None = None,
+) -> Registry:
+    """Return the tools over a kernel, its notebook (None: there is none) and stored texts.
+
+    `seen` keeps what the model saw of cells; None: a record of its own.
 
     Raises ConfigError when the setting `max_result_chars` names no tool.
     """
     registry = Registry(
         [
             make_inspect(kernel),
-            make_list_cells(kernel),
-            make_read_cell(kernel),
+            make_list_cells(kernel, notebook),
+            make_read_cell(kernel, notebook, seen),
             make_read_result(results),
             make_run_code(kernel),
         ]

@@ -24,13 +24,14 @@ def digest_of(text: str) -> str:
 class Seen:
     """What the model saw, by kind and id. Any thread may call it.
 
-    A cell's id is the one that the tools name, a file's its absolute path. `text` is the whole
-    source or text; a part of it that was read does not make it seen.
+    A cell's id is the one that the tools name, a file's its absolute path. `text` is always the
+    whole source or text; one that was read in parts is seen once the parts make up the whole.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._digests: dict[tuple[SeenKind, str], str] = {}
+        self._parts: dict[tuple[SeenKind, str], tuple[str, int]] = {}
 
     def mark(self, kind: SeenKind, id: str, text: str) -> None:
         """Note that the model has seen the whole of `text`, or made it so itself."""
@@ -43,6 +44,23 @@ class Seen:
             self._digests[kind, id] = digest
             while len(self._digests) > MOST_SEEN:
                 del self._digests[next(iter(self._digests))]
+
+    def mark_lines(self, kind: SeenKind, id: str, text: str, first: int, last: int) -> None:
+        """Note that the model has seen lines `first` to `last` of `text`, from 1, both included.
+
+        Read from the first line on, in order, the last part makes the whole text seen.
+        """
+        digest = digest_of(text)
+        with self._lock:
+            known, upto = self._parts.pop((kind, id), ("", 0))
+            upto = upto if known == digest else 0
+            if first <= upto + 1:
+                upto = max(upto, last)
+            self._parts[kind, id] = digest, upto
+            while len(self._parts) > MOST_SEEN:
+                del self._parts[next(iter(self._parts))]
+        if upto >= text.count("\n") + 1:
+            self.mark_digest(kind, id, digest)
 
     def is_present(self, kind: SeenKind, id: str, text: str) -> bool:
         """Whether `text`, as it stands now, is what the model saw last of it."""
@@ -61,8 +79,10 @@ class Seen:
         """Forget one: it is gone, or nobody knows how it stands."""
         with self._lock:
             self._digests.pop((kind, id), None)
+            self._parts.pop((kind, id), None)
 
     def clear(self) -> None:
         """Forget everything: a compaction took it out of the conversation."""
         with self._lock:
             self._digests.clear()
+            self._parts.clear()

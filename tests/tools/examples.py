@@ -10,9 +10,10 @@ import pytest
 
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import ToolUse
-from jupyter_ctx.core.ports import ToolOutput
+from jupyter_ctx.core.ports import Notebook, ToolOutput
 from jupyter_ctx.testing import FakeKernel
 from jupyter_ctx.tools import make_tools
+from jupyter_ctx.tools.seen import Seen
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "outputs"
@@ -42,11 +43,14 @@ def call(
     arguments: Mapping[str, object],
     *,
     kernel: FakeKernel | None = None,
+    notebook: Notebook | None = None,
+    seen: Seen | None = None,
     texts: Mapping[str, Path | str] | None = None,
     cap: int = 50_000,
 ) -> ToolOutput:
     """Run one call of a real tool and return its output."""
-    tools = make_tools(kernel or FakeKernel(), Texts(texts), Settings())
+    kernel = kernel or FakeKernel()
+    tools = make_tools(kernel, Texts(texts), Settings(), notebook=notebook, seen=seen)
     return asyncio.run(tools.run(ToolUse("toolu_1", name, arguments), cap))
 
 

@@ -48,3 +48,17 @@ def test_digests_tell_texts_apart(one, other):
     """Two texts have one digest exactly if they are equal, lone surrogates included."""
     assert (digest_of(one) == digest_of(other)) == (one == other)
     assert digest_of(one + "\ud800") != digest_of(one + "\udfff")
+
+
+def test_parts_make_a_whole():
+    """Lines read in order from the first one on make a text seen; a changed text begins anew."""
+    seen = Seen()
+    text = "a\nb\nc\nd"
+    seen.mark_lines("cell", "x", text, 3, 4)
+    seen.mark_lines("cell", "x", text, 1, 2)
+    assert not seen.has("cell", "x")
+    seen.mark_lines("cell", "x", "other\nb\nc\nd", 3, 4)
+    assert not seen.has("cell", "x")
+    seen.mark_lines("cell", "x", text, 1, 2)
+    seen.mark_lines("cell", "x", text, 2, 4)
+    assert seen.is_present("cell", "x", text)
