@@ -4,10 +4,18 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { Kernel } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 
-import { parseMessage, PROTOCOL, TARGET } from './events';
+import { parseMessage, PROTOCOL, splitAnswer, TARGET } from './events';
+import type { Answer, IReplyPart, IRequest } from './events';
 import type { PanelEvent } from './state';
 
 type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IControlMessage;
+type ControlCommMessage = KernelMessage.ICommMsgMsg<'shell'> & KernelMessage.IControlMessage;
+
+/** Answers what the kernel asks of the notebook; must return at once, and never throws. */
+export type Respond = (request: IRequest) => Answer;
+
+/** So many answered requests are remembered, so that one heard twice is answered once. */
+const REMEMBERED = 256;
 
 /**
  * The link to the extension in one kernel, for as long as the kernel connection lives.
@@ -21,9 +29,14 @@ type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IContro
  * callback: the connection handles no further message until it is resolved.
  */
 export class KernelClient implements IDisposable {
-  constructor(kernel: Kernel.IKernelConnection, emit: (event: PanelEvent) => void) {
+  constructor(
+    kernel: Kernel.IKernelConnection,
+    emit: (event: PanelEvent) => void,
+    respond: Respond
+  ) {
     this._kernel = kernel;
     this._emit = emit;
+    this._respond = respond;
     kernel.registerCommTarget(TARGET, this._onOpen);
     kernel.statusChanged.connect(this._onStatus, this);
     kernel.connectionStatusChanged.connect(this._onConnection, this);
@@ -136,17 +149,59 @@ export class KernelClient implements IDisposable {
     this._adopt(comm);
     comm.send({ version: PROTOCOL, type: 'hello' }); // so the kernel knows that a page is there
     if ('version' in message.content.data) {
-      this._emit(parseMessage(message.content.data));
+      this._take(comm, message.content.data);
     }
   };
+
+  /** Take a message: of an earlier comm, only what the kernel asks still counts. */
+  private _take(comm: Kernel.IComm, data: unknown): void {
+    const message = parseMessage(data);
+    if (message.type === 'request') {
+      this._answer(comm, message);
+    } else if (this._comm === comm) {
+      this._emit(message);
+    }
+  }
+
+  /**
+   * Answer a request, once, on the control channel: there the kernel hears it while a cell runs.
+   * One that is meant for another page, or another notebook of this page, is left to that.
+   */
+  private _answer(comm: Kernel.IComm, request: IRequest): void {
+    const { clientId } = this._kernel;
+    const isOurs = request.to === null || request.to === clientId;
+    if (this._isDisposed || !isOurs || this._answered.has(request.id)) {
+      return;
+    }
+    this._answered.add(request.id);
+    for (const oldest of this._answered) {
+      if (this._answered.size <= REMEMBERED) {
+        break;
+      }
+      this._answered.delete(oldest);
+    }
+    for (const part of splitAnswer(request.id, clientId, this._respond(request))) {
+      this._tell(comm.commId, part);
+    }
+  }
+
+  private _tell(commId: string, part: IReplyPart): void {
+    const message = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'shell'>>({
+      msgType: 'comm_msg',
+      channel: 'shell',
+      username: this._kernel.username,
+      session: this._kernel.clientId,
+      content: { comm_id: commId, data: { ...part } }
+    });
+    const onControl = { ...message, channel: 'control' } as unknown as ControlCommMessage;
+    this._kernel.sendControlMessage(onControl, false);
+  }
 
   /** From now on this comm counts; whatever still comes from an earlier one is stale. */
   private _adopt(comm: Kernel.IComm): void {
     this._comm = comm;
     comm.onMsg = message => {
-      if (this._comm === comm) {
-        this._emit(parseMessage(message.content.data));
-      }
+      this._take(comm, message.content.data);
     };
     comm.onClose = () => {
       if (this._comm === comm) {
@@ -181,6 +236,8 @@ export class KernelClient implements IDisposable {
 
   private readonly _kernel: Kernel.IKernelConnection;
   private readonly _emit: (event: PanelEvent) => void;
+  private readonly _respond: Respond;
+  private readonly _answered = new Set<string>();
   private _comm: Kernel.IComm | null = null;
   private _own: Kernel.IComm | null = null;
   private _wasDown = false;

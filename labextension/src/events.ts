@@ -76,7 +76,86 @@ export interface IContextChanged {
   readonly context: IContext | null;
 }
 
-export type WireMessage = IHello | IContextChanged;
+/** What the kernel may ask of a notebook; `hello` only for a word. */
+export const OPS = [
+  'hello',
+  'notebook',
+  'insert_cell',
+  'edit_cell',
+  'delete_cell',
+  'move_cell',
+  'set_outputs'
+] as const;
+export type Op = (typeof OPS)[number];
+
+/** The kernel asks something; `to` is the client that is meant, null: whoever hears it. */
+export interface IRequest {
+  readonly type: 'request';
+  readonly id: string;
+  readonly op: Op;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly to: string | null;
+}
+
+/** What is answered: the result, or why not. */
+export type Answer =
+  { readonly ok: true; readonly result: object } | { readonly ok: false; readonly error: IRefusal };
+
+/** `kind` says why in a word, as jupyter_ctx/ipython/frontend.py lists them. */
+export interface IRefusal {
+  readonly kind: string;
+  readonly message: string;
+  readonly [detail: string]: unknown;
+}
+
+/** One message of an answer: `text` is a piece of its JSON, `part` counts from 1. */
+export interface IReplyPart {
+  readonly version: number;
+  readonly type: 'reply';
+  readonly id: string;
+  readonly client: string;
+  readonly part: number;
+  readonly parts: number;
+  readonly text: string;
+}
+
+/**
+ * Longest piece of an answer, in UTF-16 units. JSON within JSON takes at most 3 bytes for each, so
+ * that no message reaches 64 KB.
+ */
+export const PART_CHARS = 20_000;
+
+/** Return the messages that carry `answer`, each short enough; no character is torn. */
+export function splitAnswer(id: string, client: string, answer: Answer): IReplyPart[] {
+  const text = JSON.stringify(answer);
+  const pieces: string[] = [];
+  for (let start = 0; start < text.length; start += pieces[pieces.length - 1]?.length ?? 1) {
+    let end = Math.min(start + PART_CHARS, text.length);
+    if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) {
+      end -= 1;
+    }
+    pieces.push(text.slice(start, end));
+  }
+  return pieces.map((piece, at) => ({
+    version: PROTOCOL,
+    type: 'reply',
+    id,
+    client,
+    part: at + 1,
+    parts: pieces.length,
+    text: piece
+  }));
+}
+
+/** Whether a UTF-16 unit is the first half of a character that takes two. */
+export function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+/** What moves the gauge. */
+export type PanelMessage = IHello | IContextChanged;
+
+export type WireMessage = PanelMessage | IRequest;
 
 /** Why a message was not taken: one or two sentences for the person. */
 export interface IRefused {
@@ -116,6 +195,14 @@ function parseBody(fields: Fields): WireMessage | IRefused {
         type: 'context',
         phase: choice(fields, 'phase', PHASES),
         context: fields['context'] === null ? null : parseContext(fields['context'])
+      };
+    case 'request':
+      return {
+        type: 'request',
+        id: text(fields, 'id'),
+        op: choice(fields, 'op', OPS),
+        args: object(fields['args'], 'args'),
+        to: orNull(fields, 'to', text)
       };
     default:
       throw new Malformed(`its type is ${say(fields['type'])}`);
@@ -216,11 +303,11 @@ function count(fields: Fields, name: string): number {
   return value;
 }
 
-function orNull(
+function orNull<T>(
   fields: Fields,
   name: string,
-  read: (fields: Fields, name: string) => number
-): number | null {
+  read: (fields: Fields, name: string) => T
+): T | null {
   return fields[name] === null ? null : read(fields, name);
 }
 

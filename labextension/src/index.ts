@@ -1,4 +1,4 @@
-/** The plugin: wires the gauge to the notebooks. */
+/** The plugin: links the notebooks to their kernels, and wires the gauge to them. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
@@ -16,7 +16,8 @@ const RANK = 900;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
-  description: "Shows how full the agent's context window is.",
+  description:
+    "Shows how full the agent's context window is, and lets the agent edit the notebook.",
   autoStart: true,
   requires: [INotebookTracker],
   optional: [IStatusBar, ISettingRegistry],
@@ -26,10 +27,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
     statusBar: IStatusBar | null,
     settings: ISettingRegistry | null
   ): void => {
+    const notebooks = new CurrentNotebook(tracker, app.shell);
     if (!statusBar) {
       return;
     }
-    const gauge = new GaugeItem(new CurrentNotebook(tracker, app.shell));
+    const gauge = new GaugeItem(notebooks);
     statusBar.registerStatusItem(PLUGIN, {
       item: gauge,
       align: 'right',

@@ -1,6 +1,6 @@
 /** What the page knows of one kernel, folded from its messages. No DOM, no front end. */
 
-import type { IContext, IRefused, Phase, WireMessage } from './events';
+import type { IContext, IRefused, PanelMessage, Phase } from './events';
 
 export interface IPanelState {
   /** `absent`: no extension in that kernel, show nothing. `refused`: `refusal` tells why. */
@@ -13,7 +13,7 @@ export interface IPanelState {
   readonly context: IContext | null;
 }
 
-export type PanelEvent = WireMessage | IRefused | { readonly type: 'disconnected' };
+export type PanelEvent = PanelMessage | IRefused | { readonly type: 'disconnected' };
 
 export const ABSENT: IPanelState = {
   link: 'absent',

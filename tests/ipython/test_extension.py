@@ -626,13 +626,14 @@ def test_each_shell_has_its_own(kernel: RealKernel, server: FakeAnthropic) -> No
 
 
 def test_the_gauge_hears_of_it(kernel: RealKernel, server: FakeAnthropic) -> None:
-    """A comm is opened at load; it carries a hello, and then the context of each step."""
+    """A comm is opened at load; it carries a hello, asks for one, then the context of each step."""
     kernel.execute("%unload_ext jupyter_ctx")
     loaded = kernel.execute("%load_ext jupyter_ctx").messages
     opened = [m for m in loaded if m["msg_type"] == "comm_open"]
     assert [m["content"]["target_name"] for m in opened] == ["jupyter_ctx"]
-    hello, idle = (m["content"]["data"] for m in loaded if m["msg_type"] == "comm_msg")
+    hello, idle, asks = (m["content"]["data"] for m in loaded if m["msg_type"] == "comm_msg")
     assert hello["type"] == "hello"
+    assert (asks["type"], asks["op"]) == ("request", "hello")
     assert hello["session"] is None
     assert idle == {"version": 1, "type": "context", "phase": "idle", "context": None}
 

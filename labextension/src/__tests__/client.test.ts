@@ -1,8 +1,11 @@
-import type { Kernel } from '@jupyterlab/services';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { describe, expect, it } from 'vitest';
 
 import { KernelClient } from '../client';
+import type { Respond } from '../client';
+import { PART_CHARS } from '../events';
+import type { IReplyPart, IRequest } from '../events';
 import type { PanelEvent } from '../state';
 import { load } from './fixtures';
 
@@ -24,7 +27,10 @@ class FakeComm {
     this.done.push(`send ${message.type}`);
   }
   say(name: string): void {
-    this.onMsg({ content: { data: load(name) } });
+    this.ask(load(name) as object);
+  }
+  ask(data: object): void {
+    this.onMsg({ content: { data } });
   }
 }
 
@@ -68,12 +74,32 @@ class FakeKernel {
   }
 }
 
-function link(kernel: FakeKernel): { client: KernelClient; events: PanelEvent[] } {
+function link(
+  kernel: FakeKernel,
+  respond: Respond = () => ({ ok: true, result: {} })
+): { client: KernelClient; events: PanelEvent[] } {
   const events: PanelEvent[] = [];
-  const client = new KernelClient(kernel as unknown as Kernel.IKernelConnection, event =>
-    events.push(event)
+  const client = new KernelClient(
+    kernel as unknown as Kernel.IKernelConnection,
+    event => events.push(event),
+    respond
   );
   return { client, events };
+}
+
+function request(fields: object = {}): object {
+  return { version: 1, type: 'request', id: 'r1', op: 'notebook', args: {}, to: null, ...fields };
+}
+
+/** The answers that went to the kernel, on the control channel. */
+function answers(kernel: FakeKernel): { comm_id: string; data: IReplyPart }[] {
+  return kernel.asked
+    .map(message => message as KernelMessage.IMessage)
+    .filter(({ header }) => header.msg_type === 'comm_msg')
+    .map(({ channel, content }) => {
+      expect(channel).toBe('control');
+      return content as unknown as { comm_id: string; data: IReplyPart };
+    });
 }
 
 /** Let every promise that is already resolved take effect. */
@@ -233,5 +259,79 @@ describe('KernelClient', () => {
     expect(kernel.comms.map(({ done }) => done)).toEqual([[], ['open', 'close']]);
     expect(kernel.target).toBeNull();
     expect(events).toEqual([]);
+  });
+
+  it('answers a request at once, on the control channel of the comm that asked', async () => {
+    const kernel = new FakeKernel();
+    const asked: IRequest[] = [];
+    const { events } = link(kernel, one => {
+      asked.push(one);
+      return { ok: true, result: { cells: [] } };
+    });
+    await settled();
+
+    kernel.announce().ask(request());
+
+    expect(asked).toMatchObject([{ op: 'notebook' }]);
+    expect(answers(kernel)).toEqual([
+      {
+        comm_id: 'kernel',
+        data: {
+          version: 1,
+          type: 'reply',
+          id: 'r1',
+          client: 'client',
+          part: 1,
+          parts: 1,
+          text: '{"ok":true,"result":{"cells":[]}}'
+        }
+      }
+    ]);
+    expect(events).toEqual([]);
+  });
+
+  it('answers nothing that is meant for another page, and nothing twice', async () => {
+    const kernel = new FakeKernel();
+    link(kernel);
+    await settled();
+    const first = kernel.announce();
+    const second = kernel.announce();
+
+    first.ask(request({ id: 'a', to: 'somebody' }));
+    first.ask(request({ id: 'b', to: 'client' }));
+    second.ask(request({ id: 'b', to: 'client' }));
+
+    expect(answers(kernel).map(({ data }) => data.id)).toEqual(['b']);
+  });
+
+  it('sends a long answer in parts that are short enough and tear no character', async () => {
+    const kernel = new FakeKernel();
+    const source = `${'x'.repeat(PART_CHARS - 30)}${'\u{1F600}"\\\u0001'.repeat(20_000)}`;
+    link(kernel, () => ({ ok: true, result: { source } }));
+    await settled();
+
+    kernel.announce().ask(request());
+
+    const parts = answers(kernel).map(({ data }) => data);
+    const bytes = parts.map(part => new TextEncoder().encode(JSON.stringify(part)).length);
+    expect(Math.max(...bytes)).toBeLessThan(64 * 1024);
+    expect(parts.map(({ part }) => part)).toEqual(parts.map((_, at) => at + 1));
+    expect(parts.every(({ parts: n }) => n === parts.length)).toBe(true);
+    expect(parts.every(({ text }) => !/[\ud800-\udbff]$/.test(text))).toBe(true);
+    expect(JSON.parse(parts.map(({ text }) => text).join(''))).toEqual({
+      ok: true,
+      result: { source }
+    });
+  });
+
+  it('lets the gauge say that a request of an unknown kind was refused', async () => {
+    const kernel = new FakeKernel();
+    const { events } = link(kernel);
+    await settled();
+
+    kernel.announce().ask(request({ op: 'format_disk' }));
+
+    expect(types(events)).toEqual(['refused']);
+    expect(answers(kernel)).toEqual([]);
   });
 });

@@ -30,5 +30,8 @@ export function contextMessage(name: string): IContextChanged {
 
 /** The state after a hello and the named message. */
 export function stateAfter(name: string): IPanelState {
-  return [load('hello'), load(name)].map(parseMessage).reduce(reduce, ABSENT);
+  return ['hello', name].reduce((state, one) => {
+    const message = parseMessage(load(one));
+    return message.type === 'request' ? state : reduce(state, message);
+  }, ABSENT);
 }

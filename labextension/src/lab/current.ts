@@ -1,19 +1,21 @@
 /** The state of the notebook that is in front, whichever that is. */
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { ISessionContext } from '@jupyterlab/apputils';
+import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 import type { ISignal } from '@lumino/signaling';
-import type { Widget } from '@lumino/widgets';
 
 import { ABSENT } from '../state';
 import type { IPanelState } from '../state';
+import { NotebookBridge } from './bridge';
 import { NotebookLink } from './link';
 
 /** Links every open notebook to its own kernel, and shows the one in front. */
 export class CurrentNotebook {
   constructor(tracker: INotebookTracker, shell: JupyterFrontEnd.IShell) {
     this._shell = shell;
+    this._tracker = tracker;
     tracker.forEach(panel => {
       this._add(panel);
     });
@@ -27,7 +29,8 @@ export class CurrentNotebook {
   /** The state of the notebook in front; `absent` when something else is. */
   get state(): IPanelState {
     const front = this._shell.currentWidget;
-    return (front && this._links.get(front)?.state) ?? ABSENT;
+    const found = [...this._links].find(([panel]) => panel === front);
+    return found?.[1].state ?? ABSENT;
   }
 
   /** Fired when `state` may have changed. */
@@ -39,14 +42,33 @@ export class CurrentNotebook {
     if (this._links.has(panel)) {
       return;
     }
-    const link = new NotebookLink(panel.sessionContext);
+    const { sessionContext } = panel;
+    // A second view of a notebook shares its session: one link, so that no edit is made twice.
+    const shared = [...this._links].find(([other]) => other.sessionContext === sessionContext);
+    const link = shared?.[1] ?? this._link(panel);
     this._links.set(panel, link);
-    link.changed.connect(this._touch, this);
     panel.disposed.connect(() => {
       this._links.delete(panel);
-      link.dispose();
+      if (![...this._links.values()].includes(link)) {
+        link.dispose();
+      }
       this._touch();
     });
+  }
+
+  private _link(panel: NotebookPanel): NotebookLink {
+    const { sessionContext, context } = panel;
+    const bridge = new NotebookBridge(context, () => this._viewOf(sessionContext));
+    const link = new NotebookLink(sessionContext, request => bridge.respond(request));
+    link.changed.connect(this._touch, this);
+    return link;
+  }
+
+  /** Return a view of the notebook of that session, the last one used if it is that. */
+  private _viewOf(sessionContext: ISessionContext): Notebook | null {
+    const views = [...this._links.keys()].filter(view => view.sessionContext === sessionContext);
+    const last = views.find(view => view === this._tracker.currentWidget);
+    return (last ?? views[0])?.content ?? null;
   }
 
   private _touch(): void {
@@ -54,6 +76,7 @@ export class CurrentNotebook {
   }
 
   private readonly _shell: JupyterFrontEnd.IShell;
-  private readonly _links = new Map<Widget, NotebookLink>();
+  private readonly _tracker: INotebookTracker;
+  private readonly _links = new Map<NotebookPanel, NotebookLink>();
   private readonly _changed = new Signal<this, void>(this);
 }

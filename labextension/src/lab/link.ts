@@ -6,12 +6,15 @@ import { Signal } from '@lumino/signaling';
 import type { ISignal } from '@lumino/signaling';
 
 import { KernelClient } from '../client';
+import type { Respond } from '../client';
 import { ABSENT, reduce } from '../state';
 import type { IPanelState, PanelEvent } from '../state';
 
 export class NotebookLink implements IDisposable {
-  constructor(context: ISessionContext) {
+  /** `respond` answers what the notebook's kernel asks of the notebook. */
+  constructor(context: ISessionContext, respond: Respond) {
     this._context = context;
+    this._respond = respond;
     context.kernelChanged.connect(this._follow, this);
     this._follow();
   }
@@ -49,9 +52,13 @@ export class NotebookLink implements IDisposable {
     this._client = null;
     this._apply({ type: 'disconnected' });
     if (kernel) {
-      this._client = new KernelClient(kernel, event => {
-        this._apply(event);
-      });
+      this._client = new KernelClient(
+        kernel,
+        event => {
+          this._apply(event);
+        },
+        this._respond
+      );
     }
   }
 
@@ -61,6 +68,7 @@ export class NotebookLink implements IDisposable {
   }
 
   private readonly _context: ISessionContext;
+  private readonly _respond: Respond;
   private readonly _changed = new Signal<this, void>(this);
   private _client: KernelClient | null = null;
   private _state: IPanelState = ABSENT;
