@@ -172,6 +172,7 @@ LONG_PROMPT = Turn(Piece("prose", 150_000))
         ((8_000, 8_000), (turn(LONG_ANSWER), turn(), turn())),
         ((8_000, 8_000), (turn(LONG_CALL), turn(), turn())),
         ((8_000, 8_000), (LONG_PROMPT, turn(HALF_ANSWER), turn(), turn())),
+        ((8_000, 8_000), (turn(Reply((MAKE,)), too_long(8_400, 8_000)), turn(), turn())),
         ((200_000, 8_000), (turn(LONG_ANSWER), Switch(), turn(), turn())),
         ((200_000, 8_000), (turn(LONG_RESULT), Switch(), turn(), turn())),
         ((200_000, 8_000), (turn(LONG_CALL, stop=Stop(4)), Switch(), turn(), turn())),
@@ -180,7 +181,7 @@ LONG_PROMPT = Turn(Piece("prose", 150_000))
     ],
 )
 def test_no_session_is_full_for_good(windows: tuple[int, int], acts: tuple[Act, ...]) -> None:
-    """An answer that fills the window, or a far smaller window, leaves room for what comes next."""
+    """An answer that fills the window, a far smaller window or a refusal's false count does not."""
     world = Case(windows, acts).run(watch=watch)
     assert_requests(world)
     assert world.session.last_turn is not None

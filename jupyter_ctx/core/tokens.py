@@ -230,10 +230,12 @@ class TokenMeter:
     def is_plausible(self, tokens: int, transcript: Transcript) -> bool:
         """Say whether `tokens` can be the provider's count of the prompt as it is now.
 
-        Not under half of the estimate: some servers count a part of it only.
+        Not under half of the estimate: some servers count a part of it only. Nor is an earlier
+        figure held against it: a refusal's may have been wrong, and would fill the window for good.
         """
-        least = max(1, LEAST_RATIO * self.used(transcript).total)
-        return least <= tokens and self._is_believed(tokens, transcript.view)
+        view = transcript.view
+        estimate = min(self.used(transcript).total, self._calibrate(self._count_all(view)))
+        return max(1, LEAST_RATIO * estimate) <= tokens and self._is_believed(tokens, view)
 
     def prefix_tokens(self, factor: float) -> int:
         """Return the estimated tokens of system and tools, calibrated by `factor`."""
@@ -248,9 +250,7 @@ class TokenMeter:
 
     def parts(self, transcript: Transcript) -> dict[Part, int]:
         """Return what each part of the gauge holds; they add up to `used(transcript).total`."""
-        count = _Count()
-        count.merge(self._count_prefix())
-        count.merge(self._all.advance(transcript.view, self._count_message))
+        count = self._count_all(transcript.view)
         weights = {
             part: count.raw.get(part, 0) * self.factor + count.fixed.get(part, 0) for part in PARTS
         }
@@ -354,6 +354,13 @@ class TokenMeter:
         if not self._bases:
             count.merge(self._count_prefix())
         count.merge(self._new.advance(view, self._count_message))
+        return count
+
+    def _count_all(self, view: Sequence[Message]) -> _Count:
+        """Return the count of everything, whatever figures there are."""
+        count = _Count()
+        count.merge(self._count_prefix())
+        count.merge(self._all.advance(view, self._count_message))
         return count
 
     def _count_prefix(self) -> _Count:
