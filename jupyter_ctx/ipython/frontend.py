@@ -162,6 +162,11 @@ class FrontendLink:
         """Whether a page was heard since the extension was loaded; it may be gone again."""
         return self._comms.pages > 0
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last request went unanswered, and nothing was heard since."""
+        return self._is_silent
+
     def greet(self, comm_id: str) -> None:
         """Ask whoever is on a new comm for a word: it comes even while a cell runs."""
         self._comms.tell(_message(secrets.token_urlsafe(16), "hello", {}, None), comm_id)
