@@ -166,6 +166,7 @@ async def _make(engine: Engine, draft: Draft) -> Made:
     Its retries are nobody's news; its errors are part of the result.
     """
     clock, reply = engine.ports.clock, draft.reply
+    await _wait_for_end(engine)
     started, error = clock.monotonic(), None
     try:
         request = await ask_hooks(
@@ -233,6 +234,7 @@ def drop(engine: Engine, reason: str) -> None:
     made = held.made
     if made is None:
         held.cancel()
+        engine.ending = held.task
     elif made.usage is not None:
         at = engine.ports.clock.now()
         engine.record(SpentEntry(at, engine.turn, made.usage, reason))
@@ -258,10 +260,18 @@ async def compact(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, 
 async def compact_anew(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
     """Compact with a new summary; what was prepared is given up."""
     drop(engine, UNUSED)
+    await _wait_for_end(engine)
     engine.preparation_rests = False
     async with aclosing(run_compaction(engine, attempt)) as events:
         async for event in events:
             yield event
+
+
+async def _wait_for_end(engine: Engine) -> None:
+    """Wait until a preparation that was given up has let go of its connection."""
+    task, engine.ending = engine.ending, None
+    if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
+        await asyncio.wait({task})
 
 
 async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
@@ -338,11 +348,9 @@ def stop_watching(engine: Engine) -> None:
 
 async def close(engine: Engine) -> None:
     """Give up everything, on the loop that it runs on; nothing of it is left there."""
-    held, timer = engine.preparation, engine.idle_timer
-    tasks: list[asyncio.Task[Made] | asyncio.Task[None]] = [held.task] if held else []
-    tasks += [timer] if timer else []
+    timer = engine.idle_timer
     stop_watching(engine)
     drop(engine, UNUSED)
-    here = asyncio.get_running_loop()
-    if left := [task for task in tasks if not task.done() and task.get_loop() is here]:
-        await asyncio.wait(left)
+    await _wait_for_end(engine)
+    if timer is not None and not timer.done() and timer.get_loop() is asyncio.get_running_loop():
+        await asyncio.wait({timer})

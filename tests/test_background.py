@@ -1,0 +1,439 @@
+"""Summaries beside the conversation, through the real SDK: who waits, what is sent and paid."""
+
+import asyncio
+import itertools
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
+from jupyter_ctx.core.engine import CACHE_S
+from jupyter_ctx.core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    StepStarted,
+    ToolStarted,
+)
+from jupyter_ctx.core.transcript import SpentEntry
+from jupyter_ctx.testing import FakeTools
+from tests.agent_kernel import agent_kernel, ask
+from tests.agent_kernel import run as run_cell
+from tests.fake_anthropic import (
+    FakeAnthropic,
+    FakeModel,
+    Hold,
+    Recorded,
+    Text,
+    call,
+    last_text,
+    max_tokens,
+    reply,
+    too_long,
+)
+from tests.fake_anthropic.checks import assert_append_only, assert_healthy, assert_markers
+from tests.talk import MODEL, run, talk
+
+SUMMARY = "## Task\nCount on.\n## Done\nWhat was asked so far."
+SMALL = {"tail_tokens": 1_500, "instructions_tokens": 1_000, "summary_tokens": 500}
+"""Little comes back, so that there is something to drop after a few steps."""
+
+
+class Slow(FakeTools):
+    """Code that takes as long as a summary under way, unless `waits` is False."""
+
+    waits = True
+    session = None
+
+    async def run(self, use, cap_chars):
+        held = self.session._engine.preparation
+        if self.waits and held is not None:
+            await asyncio.wait({held.task})
+        return await super().run(use, cap_chars)
+
+
+def steps(count):
+    """Return replies that run code with some 700 tokens of output each."""
+    code = "for i in range(100): print('line', i, i * 37 % 101)"
+    return [reply(f"Step {n}.", tools=[call("run_code", code=code)]) for n in range(count)]
+
+
+def is_summary(record: Recorded) -> bool:
+    """Whether the request asks for a summary; one whose body never came (Stop) asks for nothing."""
+    return bool(record.body) and last_text(record.json).startswith(INSTRUCTION_OPEN)
+
+
+@contextmanager
+def session_with(script, *, summary=None, waits=True, window=1_000_000, **settings):
+    """Give a server that answers from `script` and a session whose account fills quickly.
+
+    `summary` answers every request for a summary; None: `SUMMARY`, numbered.
+    """
+    left = iter(script)
+    numbered = (f"{SUMMARY}\nSummary {n}." for n in itertools.count(1))
+    answers = numbered if summary is None else itertools.repeat(summary)
+    models = {MODEL: FakeModel(window=window, max_output=64_000, binds_thinking=True)}
+
+    def answer(body):
+        if not last_text(body).startswith(INSTRUCTION_OPEN):
+            return next(left)
+        return next(answers)
+
+    tools = Slow()
+    tools.waits = waits
+    values = {"alpha": 0.1, "prepare_idle_s": 0.0, **SMALL, **settings}
+    with FakeAnthropic(answer, models=models) as server, talk(server, tools=tools, **values) as one:
+        tools.session = one
+        yield server, one
+
+
+def on_loop(session, wait):
+    """Await `wait()` on the session's loop, as the time between turns passes there."""
+    return session._ports.runner.loop.run(wait())
+
+
+def finish(session):
+    """Let a summary under way come to its end."""
+
+    async def wait():
+        held = session._engine.preparation
+        if held is not None:
+            await asyncio.wait({held.task})
+
+    on_loop(session, wait)
+
+
+def pass_time(session, seconds):
+    """Let time pass between turns, and what begins then come to its end."""
+
+    async def advance():
+        await asyncio.sleep(0)  # the wait has begun
+        session._ports.clock.advance(seconds)
+        await asyncio.sleep(0)
+
+    on_loop(session, advance)
+    finish(session)
+
+
+# Who waits ----------------------------------------------------------------------------------------
+
+
+def test_nobody_waits_at_the_compaction():
+    """Between the last step and the one behind the compaction no request is made: stall 0."""
+    with session_with([*steps(40), "Done."]) as (server, session):
+        events = run(session, "count")
+
+        requests = server.messages
+        boundaries = assert_append_only(requests)
+        assert_markers(requests)
+        assert_healthy(server)
+        assert len(boundaries) == len(session.transcript.compactions) >= 2
+        for boundary in boundaries:
+            assert not is_summary(requests[boundary - 1])
+        at = events.index(next(e for e in events if isinstance(e, CompactionStarted)))
+        assert isinstance(events[at + 1], CompactionFinished)
+
+
+def test_it_reads_the_cache_and_writes_nothing():
+    """The request for the summary reads over 90 % of its input from the cache, and writes none."""
+    with session_with([*steps(40), "Done."]) as (server, session):
+        run(session, "count")
+
+        asked = [record for record in server.messages if is_summary(record)]
+        assert asked
+        for record in asked:
+            assert record.plan.read_tokens >= 0.9 * record.plan.input_tokens
+            assert record.plan.write_5m_tokens == record.plan.write_1h_tokens == 0
+        for entry, record in zip(session.transcript.compactions, asked, strict=True):
+            assert entry.usage.cache_read == record.plan.read_tokens
+
+
+def test_the_steps_are_the_same_bytes():
+    """Up to the compaction every step is sent as it is without a preparation."""
+    bodies = []
+    for calls in (3, 0):
+        with session_with([*steps(14), "Done."], prepare_calls=calls) as (server, session):
+            run(session, "count")
+            bodies.append([r.body for r in server.messages if not is_summary(r)])
+            first = session.transcript.compactions[0]
+            assert first.turn == 1
+    shared = [a == b for a, b in zip(*bodies, strict=True)]
+    begun = shared.index(False) if False in shared else len(shared)
+    assert begun >= 8
+    assert b"This conversation was compacted" not in bodies[0][begun - 1]
+
+
+def test_the_account_does_not_wait_for_it():
+    """Due by the account while the summary is awaited: steps go on, and it is used later."""
+    script = [*steps(30), "Done."]
+    with session_with(script, summary=reply(Hold("s"), Text(SUMMARY)), waits=False) as (
+        server,
+        session,
+    ):
+        due = 0
+
+        def see(event):
+            nonlocal due
+            if isinstance(event, StepStarted) and session.is_compaction_due:
+                assert session.preparation == "running"
+                due += 1
+                if due == 3:
+                    server.release("s")
+                    session._ports.tools.waits = True
+
+        session.ask("count", on_event=see)
+
+        assert due >= 3
+        assert session.transcript.compactions
+        assert_healthy(server)
+
+
+def test_one_at_a_time():
+    """However many steps pass, no second summary is asked for while one is under way."""
+    held = reply(Hold("s"), Text(SUMMARY))
+    with session_with([*steps(20), "Done."], summary=held, waits=False) as (server, session):
+        run(session, "count")
+
+        assert session.preparation == "running"
+        assert len([record for record in server.messages if is_summary(record)]) == 1
+        server.release("s")
+        finish(session)
+        assert session.preparation == "ready"
+
+
+# When it goes wrong -------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_is_too_long_drains_first():
+    """The provider finds a step too long: the ready summary is put in force, none is asked for."""
+    refused = too_long(20_100, 20_000)
+    with session_with([*steps(11), refused, *steps(3), "Done."]) as (server, session):
+        events = []
+
+        def see(event):
+            events.append(event)
+            if isinstance(event, StepStarted) and event.step == 12:
+                assert session.preparation == "ready"
+
+        session.ask("count", on_event=see)
+
+        assert session.transcript.compactions[0].trigger == "reactive"
+        at = [record.status for record in server.messages].index(400)
+        assert [is_summary(record) for record in server.messages[: at + 2]].count(True) == 1
+        assert not is_summary(server.messages[at + 1])
+        assert events[-1].outcome == "done"
+
+
+def test_failures_count_for_the_breaker():
+    """Summaries that fail, prepared or waited for, are told one by one; the third pauses it."""
+    with session_with([*steps(30), "Done."], summary=max_tokens("half a summ")) as (
+        server,
+        session,
+    ):
+        events = run(session, "count")
+
+        told = [event for event in events if isinstance(event, CompactionFailed)]
+        assert [event.paused for event in told] == [False, False, True]
+        assert len([record for record in server.messages if is_summary(record)]) == 3
+        assert session.state == "paused"
+        assert events[-1].outcome == "done"
+
+
+def test_a_stopped_turn_leaves_nothing_behind():
+    """Stop leaves the summary to its slot; closing the session ends it and frees its connection."""
+    held = reply(Hold("s"), Text(SUMMARY))
+    with session_with([*steps(20), "Done."], summary=held, waits=False) as (server, session):
+
+        def stop(event):
+            if isinstance(event, ToolStarted) and session.preparation == "running":
+                session.cancel()
+
+        session.ask("count", on_event=stop)
+        assert session.last_turn.outcome == "stopped"
+        assert session.preparation == "running"
+        (record,) = [record for record in server.messages if is_summary(record)]
+
+        async def close():
+            await session.aclose()
+            return asyncio.all_tasks() - {asyncio.current_task()}
+
+        assert not on_loop(session, close)
+        assert record.gone.wait(20)
+        assert session.preparation == "none"
+
+
+def test_what_was_made_for_nothing_is_in_the_cost():
+    """A ready summary that is given up is an entry with its usage, so the totals have it."""
+    with session_with([*steps(11), "Done."]) as (_server, session):
+        run(session, "count")
+        finish(session)
+        assert session.preparation == "ready"
+        before = session.total_usage
+        session.compact()
+
+        (spent,) = [e for e in session.transcript.entries if isinstance(e, SpentEntry)]
+        entry = session.transcript.compactions[0]
+        assert session.total_usage == before + spent.usage + entry.usage
+
+
+# Between turns ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def idle(**settings):
+    """Give a server and a session that has ended a turn; its account is far from full."""
+    values = {"alpha": 50.0, "prepare_idle_s": 60.0, **settings}
+    with session_with([*steps(30), "Done.", "Hello.", "Again."], **values) as (server, session):
+        run(session, "count")
+        assert not [record for record in server.messages if is_summary(record)]
+        yield server, session
+
+
+def summaries_of(server):
+    return [record for record in server.messages if is_summary(record)]
+
+
+@pytest.mark.parametrize("ttl", ["5m", "1h"])
+def test_an_idle_prompt_is_prepared_once(ttl):
+    """A minute before the cache forgets, the summary is asked for, once; not before."""
+    with idle(cache_ttl=ttl) as (server, session):
+        pass_time(session, CACHE_S[ttl] - 61)
+        assert not summaries_of(server)
+        pass_time(session, 1)
+        assert session.preparation == "ready"
+        pass_time(session, 10 * CACHE_S[ttl])
+        assert len(summaries_of(server)) == 1
+
+
+def test_a_cold_prompt_begins_with_the_summary():
+    """The next prompt comes after the cache has forgotten: the short context is what is written."""
+    with idle() as (server, session):
+        pass_time(session, 240)
+        pass_time(session, 301)
+        events = run(session, "and now?")
+
+        assert [e.trigger for e in events if isinstance(e, CompactionFinished)] == ["proactive"]
+        assert len(summaries_of(server)) == 1
+        assert server.messages[-1].input_tokens < server.messages[-3].input_tokens / 2
+
+
+def test_a_warm_prompt_goes_on_as_it_was():
+    """The next prompt comes in time: nothing changes, and the summary waits until it is due."""
+    with idle() as (server, session):
+        pass_time(session, 240)
+        pass_time(session, 200)
+        run(session, "and now?")
+
+        assert not session.transcript.compactions
+        assert session.preparation == "ready"
+        assert_append_only(server.messages)
+
+
+def test_a_machine_that_slept_prepares_nothing():
+    """Who wakes up after the cache has forgotten would pay for a cold prompt: nothing is sent."""
+    with idle() as (server, session):
+        pass_time(session, 301)
+
+        assert session.preparation == "none"
+        assert not summaries_of(server)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"prepare_idle_s": 0.0},
+        {"prompt_cache": False},
+        {"compaction": "manual"},
+        {"prices": {MODEL: {"input": 0, "output": 0}}},
+        {"tail_tokens": 12_000, "instructions_tokens": 10_000, "summary_tokens": 3_000},
+    ],
+    ids=["off", "no cache", "manual", "free", "too little to drop"],
+)
+def test_nothing_is_prepared_where_it_does_not_pay(settings):
+    """No setting, no cache, no price, or too little to drop: no timer is set."""
+    with idle(**settings) as (server, session):
+        assert session._engine.idle_timer is None
+        pass_time(session, 240)
+        assert not summaries_of(server)
+
+
+def test_the_next_turn_ends_the_wait():
+    """A turn, or /compact, is no time between turns: the wait ends with it and begins anew."""
+    with idle() as (server, session):
+        timer = session._engine.idle_timer
+        pass_time(session, 200)
+        run(session, "and now?")
+        pass_time(session, 100)
+
+        assert timer.cancelled()
+        assert not summaries_of(server)
+        pass_time(session, 140)
+        assert len(summaries_of(server)) == 1
+
+
+def test_closing_ends_the_wait():
+    """Closing the session leaves no task on the loop."""
+    with idle() as (_server, session):
+
+        async def close():
+            await session.aclose()
+            return asyncio.all_tasks() - {asyncio.current_task()}
+
+        assert not on_loop(session, close)
+
+
+# In a kernel --------------------------------------------------------------------------------------
+
+_STATE = "__import__('jupyter_ctx').current_session().preparation"
+_TASKS = "sorted(t.name for t in __import__('threading').enumerate() if t.name == 'jupyter_ctx')"
+_SETTINGS = "\n".join(
+    f"%config JupyterCtx.{name} = {value}" for name, value in {"alpha": 0.1, **SMALL}.items()
+)
+
+
+@contextmanager
+def kernel_with(folder: Path, summary):
+    """Give a kernel that has ended a turn of nine steps, while a summary is under way."""
+    left = iter([*steps(9), "Done.", "Hello."])
+    models = {MODEL: FakeModel(window=1_000_000, max_output=64_000, binds_thinking=True)}
+
+    def answer(body):
+        return summary if last_text(body).startswith(INSTRUCTION_OPEN) else next(left)
+
+    with (
+        FakeAnthropic(answer, models=models) as server,
+        agent_kernel(folder, server, MODEL) as kernel,
+    ):
+        run_cell(kernel, _SETTINGS)
+        ask(kernel, "count")
+        assert kernel.eval(_STATE) == "running"
+        yield server, kernel
+
+
+def test_it_goes_on_while_the_kernel_is_the_users(tmp_path):
+    """Begun at a turn's end, it comes to its end beside the user's own cells, on our one thread."""
+    with kernel_with(tmp_path, reply(Hold("s"), Text(SUMMARY))) as (server, kernel):
+        code = f"import time\nwhile {_STATE} != 'ready': time.sleep(0.01)\nprint('there')"
+        request = kernel.submit(code)
+        server.gate("s").reached.wait(20)
+        server.release("s")
+        assert kernel.collect(request).text == "there\n"
+
+        assert kernel.eval(_TASKS) == ["jupyter_ctx"]
+        before = len(server.messages)
+        ask(kernel, "and now?")
+        assert [is_summary(record) for record in server.messages[before:]] == [False]
+        assert b"This conversation was compacted" in server.messages[-1].body
+
+
+def test_unloading_stops_it(tmp_path):
+    """%unload_ext ends the call and the thread, and nothing complains."""
+    with kernel_with(tmp_path, reply(Hold("s"), Text(SUMMARY))) as (server, kernel):
+        (record,) = [record for record in server.messages if is_summary(record)]
+        ran = run_cell(kernel, "%unload_ext jupyter_ctx")
+
+        assert record.gone.wait(20)
+        assert kernel.eval(_TASKS) == []
+        assert ran.stderr == ""
+    assert "Task was destroyed" not in (tmp_path / "kernel.log").read_text()
