@@ -544,7 +544,7 @@ class Engine:
     def new_reply(self, turn: int, step: int, first_block: int) -> Reply:
         """Return an empty reply to be filled by `call`."""
         fresh = f"jctx_{turn}_{step}_{len(self.transcript.entries)}"
-        return Reply(self.ports.redactor, frozenset(self.seen_ids), first_block, fresh)
+        return Reply(self.ports.redactor, self.seen_ids, first_block, fresh)
 
     async def call(
         self, request: Request, reply: Reply, turn: int, step: int, *, silent: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from .blocks import Block, Opaque, Text, Thinking, ToolUse, without_last_thinking
@@ -15,12 +15,14 @@ from .redact import Redactor, Stream
 class Reply:
     """A reply as it arrives. `blocks` are complete; `partial` is the text of one that is not.
 
+    `seen_ids` are those of the session's calls so far; a call gets `fresh_id` where its own is one.
+
     `is_changed`: a block is not as it came (a key taken out, another id); thinking behind it would
     be refused, bound as it is to what came, and is left out.
     """
 
     redactor: Redactor
-    seen_ids: frozenset[str]
+    seen_ids: Set[str]
     first_block: int
     fresh_id: str
     blocks: list[Block] = field(default_factory=list)
@@ -77,8 +79,8 @@ class Reply:
                 number = self.first_block + self.text_blocks - 1
                 events.append(TextFinished(turn, number, safe))
             case ToolUse(id=id_, name=name, input=input_):
-                taken = {b.id for b in self.blocks if isinstance(b, ToolUse)} | self.seen_ids
-                if id_ in taken or not _is_wire_id(id_):
+                is_taken = id_ in self.seen_ids or id_ in self._own_ids()
+                if is_taken or not _is_wire_id(id_):
                     id_ = f"{self.fresh_id}_{len(self.blocks)}"
                 self._keep(block, ToolUse(id_, name, self.redactor.json(input_)))
             case Thinking():
@@ -92,6 +94,9 @@ class Reply:
             case _:
                 self.blocks.append(block)
         return events
+
+    def _own_ids(self) -> Set[str]:
+        return {block.id for block in self.blocks if isinstance(block, ToolUse)}
 
     def _keep(self, came: Block, kept: Block) -> None:
         self.is_changed = self.is_changed or kept != came
