@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
+    Awaitable,
     Callable,
     Iterable,
     Mapping,
+    Sequence,
 )
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -79,6 +81,8 @@ from .prompts import load_prompt
 from .results import Result, Results, SessionFile
 
 STOPPED_BEFORE = "Stopped by you before the first step. Nothing was sent."
+FINISH_S = 1.0
+"""How long what waits for a turn's end may take then, in seconds."""
 STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
 
 __all__ = ["Ports", "Result", "Runner", "Session", "SessionFile", "TurnResult"]
@@ -107,9 +111,16 @@ class Runner(Protocol):
         ...
 
 
+async def _nothing_waits() -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything a session needs of the world. `make_model` is for `/model NAME`."""
+    """Everything a session needs of the world. `make_model` is for `/model NAME`.
+
+    `finish_turn` does what had to wait for a turn's end and returns sentences for the user.
+    """
 
     model: Model
     counter: Counter
@@ -126,6 +137,7 @@ class Ports:
     memory: Memory = field(default_factory=NoMemory)
     workspace: Workspace = field(default_factory=NoWorkspace)
     updates: Updates = field(default_factory=NoUpdates)
+    finish_turn: Callable[[], Awaitable[Sequence[str]]] = _nothing_waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +469,9 @@ class Session:
             )
             async with aclosing(turn.run()) as events:
                 async for event in events:
+                    if isinstance(event, TurnFinished):
+                        for note in await self._finish_turn(event.turn):
+                            yield note
                     self._notice(event)
                     yield event
             if not turn.is_recorded:
@@ -464,6 +479,18 @@ class Session:
             self._save_metadata()
             if self.last_turn is not None and self.last_turn.outcome != "failed":
                 background.watch(self._engine)
+
+    async def _finish_turn(self, turn: int) -> list[NoteAdded]:
+        """Do what had to wait for the turn's end; return what the user should know of it.
+
+        It has 1 s: a turn that was stopped must end within 2 s.
+        """
+        try:
+            async with asyncio.timeout(FINISH_S):
+                said = await self._ports.finish_turn()
+        except TimeoutError:
+            said = ["The front end did not answer at the end of the turn."]
+        return [NoteAdded(turn, "warning", text) for text in said]
 
     async def run_compaction(self, focus: str = "") -> AsyncGenerator[CtxEvent, None]:
         """Compact now, because the user asked. Ends with CompactionFinished or CompactionFailed."""

@@ -28,9 +28,11 @@ from .recorder import CellRecorder
 from .traits import JupyterCtx
 
 if TYPE_CHECKING:
-    from ..core.ports import Model, ModelFacts, ToolRunner
+    from ..core.ports import Model, ModelFacts
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
+    from ..tools import Registry
+    from .document import Document
     from .kernel import IPythonKernel
     from .redaction import LiveRedactor
     from .reports import Finding
@@ -203,7 +205,8 @@ class Wiring:
         kernel = self._kernel(stored, settings)
         try:
             name, why = choose_model(settings, os.environ)
-            tools = make_tools(kernel, StoredTexts(stored), settings)
+            notebook = self._notebook(kernel)
+            tools = make_tools(kernel, StoredTexts(stored), settings, notebook=notebook)
             ports = self._ports(stored, kernel, tools, name)
             where = Place(
                 stored.session_id,
@@ -230,9 +233,7 @@ class Wiring:
 
     # The parts ----------------------------------------------------------------------------------
 
-    def _ports(
-        self, stored: AnySession, kernel: IPythonKernel, tools: ToolRunner, model: str
-    ) -> Any:
+    def _ports(self, stored: AnySession, kernel: IPythonKernel, tools: Registry, model: str) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
 
@@ -248,7 +249,27 @@ class Wiring:
             redactor=self._redact(),
             make_model=self.make_model,
             known_facts=self.known_facts,
+            finish_turn=tools.finish_turn,
         )
+
+    def _notebook(self, kernel: IPythonKernel) -> Document:
+        """Return the notebook document: by its page where there is one."""
+        from .changes import Changes
+        from .document import Document
+        from .livepage import LivePage
+        from .nextcell import NextCell
+
+        shell, link = self._shell, self._agent.link
+
+        def running_cell() -> str | None:
+            return place.find_asker(shell)[1]
+
+        def find_path() -> str | None:
+            return place.find_notebook(shell.user_ns, os.environ)
+
+        page = None if link is None else LivePage(link, running_cell)
+        changes = Changes(page, NextCell(shell, self._agent.bridge))
+        return Document(kernel, find_path, link, changes)
 
     def _kernel(self, stored: AnySession, settings: Settings) -> IPythonKernel:
         from .kernel import IPythonKernel

@@ -21,7 +21,6 @@ from ..core.ports import (
     InsertCell,
     MoveCell,
     NotebookCell,
-    NotebookState,
     SetOutputs,
 )
 from ..errors import ToolError
@@ -45,38 +44,23 @@ _REFUSALS = {
 class LivePage:
     """The page of a link. `running_cell` gives the id of the cell that runs, None if not known."""
 
-    def __init__(
-        self,
-        link: FrontendLink,
-        running_cell: Callable[[], str | None],
-        find_path: Callable[[str], str | None] = lambda path: None,
-    ) -> None:
+    def __init__(self, link: FrontendLink, running_cell: Callable[[], str | None]) -> None:
         self._link = link
         self._running_cell = running_cell
-        self._find_path = find_path
 
     @property
     def is_there(self) -> bool:
         """Whether a page was heard, and answered when it was asked last."""
         return self._link.has_page and not self._link.is_silent
 
-    async def load(self, outputs: bool | Sequence[str] = ()) -> NotebookState:
-        """Return the notebook as it stands there; outputs of the cells named, True: of all.
-
-        Outputs over 2,000,000 characters are left out. Raises NoFrontendError if no page answers.
-        """
-        wanted: object = outputs if isinstance(outputs, bool) else list(outputs)
+    async def load_cells(self) -> tuple[NotebookCell, ...]:
+        """Return the cells as they stand there, without outputs. Raises NoFrontendError."""
         try:
-            told = await self._link.request("notebook", {"outputs": wanted})
+            told = await self._link.request("notebook", {"outputs": []})
         except RefusedError as error:
             raise NoFrontendError(f"The page could not tell of the notebook: {error}") from None
-        cells, path = told.get("cells"), told.get("path")
-        return NotebookState(
-            tuple(read_cell(cell) for cell in cells) if isinstance(cells, list) else (),
-            "front end",
-            self._find_path(path) if isinstance(path, str) else None,
-            told.get("can_edit") is True,
-        )
+        cells = told.get("cells")
+        return tuple(read_cell(cell) for cell in cells) if isinstance(cells, list) else ()
 
     async def apply(self, change: CellChange) -> Applied:
         """Make a change and return what the page read back. Raises ToolError."""
@@ -102,10 +86,10 @@ class LivePage:
     async def _read_back(self, change: CellChange) -> Applied:
         """Look whether a change that was not answered in time was made all the same."""
         try:
-            state = await self.load()
+            cells = await self.load_cells()
         except NoFrontendError:
             raise ToolError(f"{SILENT_TEXT}\n\n{by_hand(change)}") from None
-        found = _find_done(state.cells, change)
+        found = _find_done(cells, change)
         if found is None:
             raise ToolError(f"Not applied: the page did not do it.\n\n{by_hand(change)}")
         return found

@@ -21,22 +21,6 @@ def find_notebook(namespace: Mapping[str, object], environ: Mapping[str, str]) -
     return os.path.abspath(named)
 
 
-def find_shown(path: str, environ: Mapping[str, str], cwd: str) -> str | None:
-    """Return the absolute path of the notebook that a page calls `path`; None if it is not known.
-
-    A page counts from the server's folder, which the kernel is not told. It follows from the path
-    the kernel was started with, or, after a rename, from the kernel's folder.
-    """
-    parts = path.strip("/").split("/")
-    started = environ.get("JPY_SESSION_NAME", "")
-    if started and os.path.abspath(started).split(os.sep)[-len(parts) :] == parts:
-        return os.path.abspath(started)
-    folders = parts[:-1]
-    if cwd and (not folders or os.path.abspath(cwd).split(os.sep)[-len(folders) :] == folders):
-        return os.path.join(os.path.abspath(cwd), parts[-1])
-    return None
-
-
 def find_cell_id(shell: Any) -> str:
     """Return the front end's id of the running cell, else `in-N` with N of its In[N]."""
     get_parent = getattr(shell, "get_parent", None)

@@ -25,11 +25,8 @@ def make_run_code(kernel: Kernel) -> Tool:
     """Return the tool `run_code`, which runs code as scratch in `kernel`."""
 
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
-        code = str(arguments["code"])
-        execution = await kernel.run_code(code)
-        notes = await _column_notes(kernel, code) if not execution.failed else ""
-        # Decoding pictures takes time; meanwhile the turn's loop must hear a Stop.
-        return await asyncio.to_thread(_as_output, execution, notes)
+        _, output = await run_source(kernel, str(arguments["code"]))
+        return output
 
     schema = make_schema(
         {"code": {"type": "string", "description": "Python to run; IPython syntax works."}},
@@ -43,6 +40,14 @@ def make_run_code(kernel: Kernel) -> Tool:
         permission="run code",
     )
     return Tool(spec, run)
+
+
+async def run_source(kernel: Kernel, code: str) -> tuple[Execution, ToolOutput]:
+    """Run code as scratch and return what it brought, raw and in its form for the model."""
+    execution = await kernel.run_code(code)
+    notes = await _column_notes(kernel, code) if not execution.failed else ""
+    # Decoding pictures takes time; meanwhile the turn's loop must hear a Stop.
+    return execution, await asyncio.to_thread(_as_output, execution, notes)
 
 
 def _as_output(execution: Execution, notes: str) -> ToolOutput:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ..config import Settings
+from ..core.absent import NoNotebook
 from ..core.blocks import ToolUse
 from ..core.ports import Kernel, Notebook, ToolOutput, ToolSpec
 from ..errors import ConfigError, ToolError
 from .arguments import check_arguments
 from .base import Tool, find_near, quote_names
+from .cells import CellTools
 from .inspect import make_inspect
 from .notebook import make_list_cells, make_read_cell
 from .python import make_run_code
@@ -24,8 +26,11 @@ LEAST_CAP_CHARS = 500
 class Registry:
     """A ToolRunner over a fixed set of tools."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(
+        self, tools: Iterable[Tool], finish: Callable[[], Awaitable[Sequence[str]]] | None = None
+    ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
+        self._finish = finish
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
@@ -48,6 +53,10 @@ class Registry:
         for name, tool in self._tools.items():
             spec = replace(tool.spec, max_result_chars=caps.get(name, settings.max_chars))
             self._tools[name] = replace(tool, spec=spec)
+
+    async def finish_turn(self) -> Sequence[str]:
+        """Do what had to wait for the turn's end; return what failed, in sentences for the user."""
+        return () if self._finish is None else await self._finish()
 
     async def run(self, use: ToolUse, cap_chars: int) -> ToolOutput:
         """Run one call; `cap_chars` bounds the result of a tool that is never offloaded.
@@ -78,14 +87,17 @@ def make_tools(
 
     Raises ConfigError when the setting `max_result_chars` names no tool.
     """
+    cells = CellTools(kernel, notebook or NoNotebook(), seen or Seen())
     registry = Registry(
         [
+            *cells.tools,
             make_inspect(kernel),
             make_list_cells(kernel, notebook),
-            make_read_cell(kernel, notebook, seen),
+            make_read_cell(kernel, notebook, cells.seen),
             make_read_result(results),
             make_run_code(kernel),
-        ]
+        ],
+        cells.finish,
     )
     registry.use(settings)
     return registry
