@@ -363,13 +363,15 @@ class NotebookState:
 
     `source` says who tells of it: the front end (what the user sees, unsaved edits included), the
     file on disk, or the kernel (only what was executed, in the order of execution). `path` is the
-    file's absolute path, None if it has none. `can_edit`: the cell tools reach it.
+    file's absolute path, None if it has none. `can_edit`: the cell tools reach it. `faults` say
+    what is wrong with a file, a clause each.
     """
 
     cells: tuple[NotebookCell, ...]
     source: Literal["front end", "disk", "kernel"]
     path: str | None = None
     can_edit: bool = False
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

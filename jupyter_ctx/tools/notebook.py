@@ -221,7 +221,7 @@ def _read(
 
 
 def _head(view: CellView, with_outputs: bool) -> str:
-    gone = "; no longer in the notebook" if view.is_gone else ""
+    gone = f", {view.gone}" if view.gone else ""
     name = shorten(view.id, 40)
     if view.type != "code":
         return f"[cell {name}, {view.type}{gone}]"

@@ -36,6 +36,9 @@ TELLERS = {
     "kernel": "only what was executed",
 }
 
+GONE = {"front end": "no longer in the notebook", "disk": "not in the saved file", "kernel": ""}
+"""What is said of a cell that ran and does not stand in the notebook."""
+
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
@@ -59,7 +62,8 @@ class Heading:
 class CellView:
     """A cell as it stands now and, if this kernel ran it, as it ran (`run`).
 
-    `count` is N of In[N] as shown, None: none. `is_gone`: it ran, and is in the notebook no more.
+    `count` is N of In[N] as shown, None: none. `gone` says where a cell that ran is not any more:
+    "no longer in the notebook"; "" of a cell that is there.
     """
 
     id: str
@@ -69,7 +73,12 @@ class CellView:
     outputs: tuple[Json, ...] = ()
     failed: bool = False
     run: Cell | None = None
-    is_gone: bool = False
+    gone: str = ""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it ran, and stands nowhere in the notebook."""
+        return bool(self.gone)
 
     @property
     def is_edited(self) -> bool:
@@ -135,7 +144,8 @@ def merge(state: NotebookState, executed: Sequence[Cell]) -> list[CellView]:
             view = _with_run(view, run)
         views.append(view)
     gone = [_view_of(cell) for cell in executed if cell.id not in used and not cell.is_agent]
-    return [*views, *(replace(view, is_gone=True) for view in gone)]
+    where = GONE[state.source]
+    return [*views, *(replace(view, gone=where) for view in gone)]
 
 
 def _view_of(cell: Cell) -> CellView:
@@ -196,7 +206,9 @@ def describe_notebook(state: NotebookState, views: Sequence[CellView]) -> str:
     """Return one line about the notebook: its name, how many cells, and who tells of it."""
     name = shorten(os.path.basename(state.path), 80) if state.path else "notebook"
     present = [view for view in views if not view.is_gone]
-    return f"[{name}: {_count(present)}; {TELLERS[state.source]}]"
+    faults = f"; the file is not as it should be: {', '.join(state.faults)}"
+    said = shorten(faults, 400) if state.faults else ""
+    return f"[{name}: {_count(present)}; {TELLERS[state.source]}{said}]"
 
 
 def _count(views: Sequence[CellView]) -> str:
@@ -222,7 +234,7 @@ def line_of(view: CellView) -> str:
         return f"{view.id} | {said}{more}"
     parts = [view.id, view.place, view.state]
     if view.is_gone:
-        parts[-1] += ", no longer in the notebook"
+        parts[-1] += f", {view.gone}"
     first = "`%agent` (a prompt to you)" if view.is_agent else first_line(view.source)
     outputs = summarise_outputs(view.outputs) if view.type == "code" else "none"
     said = "" if outputs == "none" or view.is_agent else outputs

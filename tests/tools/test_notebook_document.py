@@ -211,7 +211,7 @@ def test_runs_are_matched_without_ids() -> None:
 
     assert (first.run, first.is_edited) == (runs[0], False)
     assert second.state == "ok, ran before this kernel"
-    assert (gone.id, gone.is_gone) == ("in-2", True)
+    assert (gone.id, gone.gone) == ("in-2", "not in the saved file")
 
 
 views = st.lists(
