@@ -69,19 +69,21 @@ def search_text(
         "line_chars": min(HIT_CHARS, max(100, room - PLACE_CHARS)),
     }
     text = b"" if isinstance(source, Path) else source.encode("utf-8", "replace")
-    said, is_late = _run(json.dumps(order).encode() + b"\n" + text[position.offset :], limit_s)
+    said, is_late = run_child(
+        _CHILD, json.dumps(order).encode() + b"\n" + text[position.offset :], limit_s
+    )
     found = _read(said, room, wanted.start_line)
     found.is_late = is_late
     return _report(found, wanted, position.total_lines, limit_s)
 
 
-def _run(order: bytes, limit_s: float) -> tuple[bytes, bool]:
-    """Return what the child said, and whether its time was over first."""
+def run_child(script: Path, order: bytes, limit_s: float) -> tuple[bytes, bool]:
+    """Return what a child process said, and whether its time was over first. Raises ToolError."""
     if not sys.executable:
         raise ToolError("`pattern` cannot be used here: no Python executable is known.")
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(_CHILD)],
+            [sys.executable, "-I", "-S", str(script)],
             input=order,
             capture_output=True,
             timeout=limit_s,
@@ -100,7 +102,7 @@ def _run(order: bytes, limit_s: float) -> tuple[bytes, bool]:
 def _read(said: bytes, room: int, first_line: int) -> _Found:
     """Return the hits that fit. Raises ToolError on a bad pattern."""
     found = _Found([], first_line)
-    for answer in _answers(said):
+    for answer in answers_of(said):
         if "error" in answer:
             raise ToolError(f"`pattern` is no Python regular expression: {answer['error']}.")
         if "text" not in answer:
@@ -119,7 +121,7 @@ def _read(said: bytes, room: int, first_line: int) -> _Found:
     return found
 
 
-def _answers(said: bytes) -> Iterator[dict[str, object]]:
+def answers_of(said: bytes) -> Iterator[dict[str, object]]:
     """Yield the child's answers; a half one at the end, where it was killed, is left out."""
     for line in said.split(b"\n")[:-1]:
         yield json.loads(line)
