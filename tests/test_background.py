@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_ctx.core.background import UNUSED
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.engine import CACHE_S
 from jupyter_ctx.core.events import (
@@ -386,16 +387,17 @@ def test_closing_ends_the_wait():
 # In a kernel --------------------------------------------------------------------------------------
 
 _STATE = "__import__('jupyter_ctx').current_session().preparation"
-_TASKS = "sorted(t.name for t in __import__('threading').enumerate() if t.name == 'jupyter_ctx')"
-_SETTINGS = "\n".join(
-    f"%config JupyterCtx.{name} = {value}" for name, value in {"alpha": 0.1, **SMALL}.items()
-)
+_THREADS = "[t.name for t in __import__('threading').enumerate() if t.name == 'jupyter_ctx']"
+_UNTIL_READY = f"import time\nwhile {_STATE} != 'ready': time.sleep(0.01)\nprint('there')"
 
 
 @contextmanager
-def kernel_with(folder: Path, summary):
-    """Give a kernel that has ended a turn of nine steps, while a summary is under way."""
-    left = iter([*steps(9), "Done.", "Hello."])
+def kernel_with(folder: Path, summary, **settings):
+    """Give a kernel that has ended a turn of 25 steps, and the server it talks to.
+
+    A compaction is due, unless the settings say otherwise.
+    """
+    left = iter([*steps(25), "Done.", "Hello."])
     models = {MODEL: FakeModel(window=1_000_000, max_output=64_000, binds_thinking=True)}
 
     def answer(body):
@@ -405,35 +407,64 @@ def kernel_with(folder: Path, summary):
         FakeAnthropic(answer, models=models) as server,
         agent_kernel(folder, server, MODEL) as kernel,
     ):
-        run_cell(kernel, _SETTINGS)
+        values = {"alpha": 0.02, **SMALL, **settings}
+        lines = (f"%config JupyterCtx.{name} = {value}" for name, value in values.items())
+        run_cell(kernel, "\n".join(lines))
         ask(kernel, "count")
-        assert kernel.eval(_STATE) == "running"
         yield server, kernel
 
 
+def assert_quiet(folder: Path) -> None:
+    """Nothing of ours complained outside of the cells."""
+    log = (folder / "kernel.log").read_text()
+    assert "Task was destroyed" not in log
+    assert "never retrieved" not in log
+
+
 def test_it_goes_on_while_the_kernel_is_the_users(tmp_path):
-    """Begun at a turn's end, it comes to its end beside the user's own cells, on our one thread."""
+    """Begun in a turn, it comes to its end beside the user's own cells, on our one thread."""
     with kernel_with(tmp_path, reply(Hold("s"), Text(SUMMARY))) as (server, kernel):
-        code = f"import time\nwhile {_STATE} != 'ready': time.sleep(0.01)\nprint('there')"
-        request = kernel.submit(code)
-        server.gate("s").reached.wait(20)
+        assert kernel.eval(_STATE) == "running"
+        request = kernel.submit(_UNTIL_READY)
+        assert server.gate("s").reached.wait(20)
         server.release("s")
         assert kernel.collect(request).text == "there\n"
 
-        assert kernel.eval(_TASKS) == ["jupyter_ctx"]
+        assert kernel.eval(_THREADS) == ["jupyter_ctx"]
         before = len(server.messages)
         ask(kernel, "and now?")
-        assert [is_summary(record) for record in server.messages[before:]] == [False]
-        assert b"This conversation was compacted" in server.messages[-1].body
+        assert not is_summary(server.messages[before])
+        assert b"This conversation was compacted" in server.messages[before].body
+    assert_quiet(tmp_path)
 
 
-def test_unloading_stops_it(tmp_path):
-    """%unload_ext ends the call and the thread, and nothing complains."""
-    with kernel_with(tmp_path, reply(Hold("s"), Text(SUMMARY))) as (server, kernel):
-        (record,) = [record for record in server.messages if is_summary(record)]
+def test_an_idle_kernel_prepares(tmp_path):
+    """The wait for the cache's end goes on while no cell runs; `/new` keeps what it cost."""
+    early = CACHE_S["5m"] - 1.0
+    settings = {"alpha": 50, "prepare_idle_s": early}
+    with kernel_with(tmp_path, SUMMARY, **settings) as (server, kernel):
+        assert kernel.execute(_UNTIL_READY).text == "there\n"
+        assert len(summaries_of(server)) == 1
+
+        run_cell(kernel, "%agent /new")
+        stored = "".join(p.read_text() for p in kernel.home.rglob("*.jsonl"))
+        assert UNUSED in stored
+        assert kernel.eval(_STATE) == "none"
+    assert_quiet(tmp_path)
+
+
+@pytest.mark.parametrize("settings", [{}, {"alpha": 50}], ids=["a call", "a wait"])
+def test_unloading_stops_it(tmp_path, settings):
+    """%unload_ext ends the call, or the wait for one, and the thread; nothing complains."""
+    with kernel_with(tmp_path, reply(Hold("s"), Text(SUMMARY)), **settings) as (server, kernel):
+        assert kernel.eval(_STATE) == ("none" if settings else "running")
+        timer = "__import__('jupyter_ctx').current_session()._engine.idle_timer is not None"
+        assert kernel.eval(timer) is bool(settings)
+        assert settings or server.gate("s").reached.wait(20)
         ran = run_cell(kernel, "%unload_ext jupyter_ctx")
 
-        assert record.gone.wait(20)
-        assert kernel.eval(_TASKS) == []
+        for record in summaries_of(server):
+            assert record.gone.wait(20)
+        assert kernel.eval(_THREADS) == []
         assert ran.stderr == ""
-    assert "Task was destroyed" not in (tmp_path / "kernel.log").read_text()
+    assert_quiet(tmp_path)

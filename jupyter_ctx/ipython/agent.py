@@ -283,12 +283,13 @@ class Agent:
             raise BusyError("A turn is running; wait for it or stop it first.")
         opened = open_other()
         old, self._opened = self._opened, None
-        if old is not None:
-            self._close(old)
         self.permissions.revoke()
         self._take(opened, is_first=old is None)
         if old is not None:
-            self.bridge.finish(old.session.aclose)
+            try:
+                self.bridge.finish(old.session.aclose)  # may still record what it prepared
+            finally:
+                self._close(old)
         return opened.session
 
     def _close(self, opened: Opened) -> None:

@@ -178,7 +178,8 @@ class AnthropicModel:
             credentials = find_credentials(self._base_url, self._environ)
             self._where = replace(self._where, key_name=credentials.name)
             sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
-            self._client = self._make_client(sdk, credentials)
+            if self._client is None:  # two calls may come at once: a step and a summary
+                self._client = self._make_client(sdk, credentials)
         return self._client
 
     def _make_client(self, sdk: Any, credentials: Credentials) -> AsyncAnthropic:
