@@ -128,6 +128,13 @@ class RealKernel:
         client.wait_for_ready(timeout=TIMEOUT_S)
         return client
 
+    def connect(self) -> BlockingKernelClient:
+        """Return one more client of the kernel, whose channels are the caller's to stop."""
+        client = BlockingKernelClient(connection_file=self._manager.connection_file)
+        client.load_connection_file()
+        client.start_channels()
+        return client
+
     def execute(
         self,
         code: str,

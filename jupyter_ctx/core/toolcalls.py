@@ -71,7 +71,7 @@ class ToolCalls:
     async def _denied(self, use: ToolUse) -> Denied | None:
         """Ask for permission; an unknown tool needs none, since it cannot run."""
         spec = self._spec_of(use)
-        if spec not in self.engine.ports.tools.specs:
+        if spec not in self.engine.ports.tools.specs or not self._is_told(use):
             return None
         decision = await self.engine.ports.permissions.check(use, spec)
         return decision if isinstance(decision, Denied) else None
@@ -79,11 +79,21 @@ class ToolCalls:
     async def _run_tool(self, use: ToolUse, spec: ToolSpec) -> ToolOutput:
         """Run one call; a ToolError is its result."""
         try:
+            if spec in self.engine.ports.tools.specs and not self._is_told(use):
+                raise ToolError(f"There is no tool `{use.name}` in this session.")
             cap = cap_chars(self.engine.room(), spec, len(self.uses))
             output = await self.engine.ports.tools.run(use, cap)
         except ToolError as error:
             output = ToolOutput(str(error), is_error=True)
         return self._redacted(output)
+
+    def _is_told(self, use: ToolUse) -> bool:
+        """Whether the session's frozen tools have one of that name.
+
+        A newer version has tools that a resumed session was not told of.
+        """
+        prefix = self.engine.transcript.prefix
+        return prefix is not None and any(tool.get("name") == use.name for tool in prefix.tools)
 
     def _redacted(self, output: ToolOutput) -> ToolOutput:
         """Return the output without the program's keys; the file of a spooled text has none."""
