@@ -134,6 +134,8 @@ def assert_rewinds(steps: Sequence[Sent], entries: Sequence[Entry]) -> None:
         new = next((sent for sent in steps if sent.entries > at), None)
         if old is None or new is None or old.entries > at:
             continue
+        if any(_is_prompt(entry) for entry in entries[began + 1 : old.entries]):
+            continue  # the turn was given up before it sent anything
         since = [*entries[began : old.entries], *entries[at + 1 : new.entries]]
         if any(isinstance(entry, _BREAKS + _BY_THE_USER) for entry in since):
             continue
@@ -143,11 +145,15 @@ def assert_rewinds(steps: Sequence[Sent], entries: Sequence[Entry]) -> None:
         assert wires(new)[: len(kept)] == kept, (old.record.number, new.record.number)
 
 
+def _is_prompt(entry: Entry) -> bool:
+    return isinstance(entry, MessageEntry) and entry.kind == "prompt"
+
+
 def _place_of_prompt(entries: Sequence[Entry], turn: int) -> int:
     return next(
         place
         for place, entry in enumerate(entries)
-        if isinstance(entry, MessageEntry) and (entry.turn, entry.kind) == (turn, "prompt")
+        if _is_prompt(entry) and getattr(entry, "turn", None) == turn
     )
 
 
