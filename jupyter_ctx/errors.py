@@ -16,6 +16,7 @@ CtxError
 │  ├─ RequestRefusedError   any other 4xx: quota, region, a request the provider finds invalid
 │  └─ StreamBrokenError     the stream ended before `message_stop`, or was no valid stream
 ├─ CompactionError          the summary failed; the transcript is unchanged
+├─ UndoError                an edit cannot be put back; what stands there stays as it is
 ├─ StoreError               no such session, or a bad line; carries `path`, `line_no`
 └─ ToolError                shown to the model as an error tool_result; never ends the turn
    └─ UnreadError           a change was handed to the front end and cannot be read back
@@ -145,6 +146,10 @@ class StreamBrokenError(ModelError):
 
 class CompactionError(CtxError):
     """No usable summary came; the transcript is unchanged."""
+
+
+class UndoError(CtxError):
+    """An edit of the agent cannot be put back: the text says why, and how to go on."""
 
 
 class StoreError(CtxError):

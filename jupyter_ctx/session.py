@@ -18,16 +18,17 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from .config import Settings
 from .core import background
-from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
+from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.blocks import Json, text_of, title_of, words_of
 from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
 from .core.compactor import Attempt
 from .core.context import cache_read_ratio, usage_to_json
+from .core.edits import EditUndo, plan_undo_edit, undo_edit
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.events import (
     CompactionFailed,
@@ -45,11 +46,13 @@ from .core.pins import most_pin_tokens, pin_notice
 from .core.ports import (
     Clock,
     Counter,
+    Files,
     Hooks,
     Kernel,
     Memory,
     Model,
     ModelFacts,
+    Notebook,
     Permissions,
     ToolRunner,
     Updates,
@@ -60,7 +63,7 @@ from .core.preparation import State
 from .core.preview import clean_text
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
-from .core.rewind import Rewind, plan_rewind
+from .core.rewind import Rewind, plan_rewind, put_back_edits
 from .core.summaries import Undo, plan_edit, plan_undo
 from .core.transcript import (
     CompactionEntry,
@@ -76,9 +79,19 @@ from .core.transcript import (
 )
 from .core.usage import Prices, Usage
 from .core.window import Limits
-from .errors import AuthError, BusyError, CompactionError, ModelError, PromptError, StoreError
+from .errors import (
+    AuthError,
+    BusyError,
+    CompactionError,
+    ModelError,
+    PromptError,
+    StoreError,
+    UndoError,
+)
 from .prompts import load_prompt
 from .results import Result, Results, SessionFile
+
+T = TypeVar("T")
 
 STOPPED_BEFORE = "Stopped by you before the first step. Nothing was sent."
 FINISH_S = 1.0
@@ -138,6 +151,8 @@ class Ports:
     workspace: Workspace = field(default_factory=NoWorkspace)
     updates: Updates = field(default_factory=NoUpdates)
     finish_turn: Callable[[], Awaitable[Sequence[str]]] = _nothing_waits
+    notebook: Notebook = field(default_factory=NoNotebook)
+    files: Files = field(default_factory=NoFiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +222,8 @@ class Session:
                 memory=ports.memory,
                 workspace=ports.workspace,
                 updates=ports.updates,
+                notebook=ports.notebook,
+                files=ports.files,
             ),
             self._prices_of,
         )
@@ -548,10 +565,20 @@ class Session:
             case TurnFinished():
                 self._is_compacting = False
                 self.last_turn = TurnResult(
-                    event.text, (), event.usage, event.stop_reason, event.outcome, event.error
+                    event.text,
+                    self._cells_of(event.turn),
+                    event.usage,
+                    event.stop_reason,
+                    event.outcome,
+                    event.error,
                 )
             case _:
                 pass
+
+    def _cells_of(self, turn: int) -> tuple[str, ...]:
+        """Return the cells that the turn changed, each once."""
+        edits = (entry for entry in self.transcript.edits if entry.turn == turn)
+        return tuple(dict.fromkeys(e.edit.target for e in edits if e.edit.kind == "cell"))
 
     async def _load_facts(self) -> None:
         """Ask the provider about the model, once; go on without an answer unless the key is bad."""
@@ -717,20 +744,79 @@ class Session:
         return plan_rewind(self._engine, turn)
 
     def rewind(self, turn: int) -> Rewind:
-        """Go back to before user turn `turn`: the conversation is again what it was then.
+        """Go back to before user turn `turn`: the conversation is again what it was then; blocks.
 
-        Compactions since are undone. Pins, the budget and the user's kernel stay as they are. Turns
-        go on being counted from where they were. Raises PromptError if `turn` is not in the
-        conversation, CompactionError if what comes back would not fit the window, BusyError while
-        a turn runs.
+        Compactions since are undone, and edits of cells and files since are put back, newest first;
+        those that cannot be stand in `not_put_back`. Pins, the budget and what code did in the
+        user's kernel stay as they are. Turns go on being counted from where they were. Raises
+        PromptError if `turn` is not in the conversation, CompactionError if what comes back would
+        not fit the window, BusyError while a turn runs.
         """
         with self._busy():
-            rewind = plan_rewind(self._engine, turn)
-            if rewind.refusal:
-                raise CompactionError(rewind.refusal)
-            self._engine.record(rewind.entry)
-            background.drop_stale(self._engine)
-            return rewind
+            plan = self._check_rewind(turn)
+            if not plan.edits:
+                return self._rewound(plan)
+        return self._drive(lambda: self.run_rewind(turn))
+
+    async def run_rewind(self, turn: int) -> Rewind:
+        """The same for the loop that drives the turns."""
+        with self._busy():
+            plan = self._check_rewind(turn)
+            return self._rewound(await put_back_edits(self._engine, plan, self._load_text))
+
+    def _check_rewind(self, turn: int) -> Rewind:
+        rewind = plan_rewind(self._engine, turn)
+        if rewind.refusal:
+            raise CompactionError(rewind.refusal)
+        return rewind
+
+    def _rewound(self, rewind: Rewind) -> Rewind:
+        self._engine.record(rewind.entry)
+        background.drop_stale(self._engine)
+        return rewind
+
+    # Undo of edits --------------------------------------------------------------------------------
+
+    def plan_undo_edit(self, n: int | None = None) -> EditUndo:
+        """Return what `undo` would put back; changes nothing, and looks at no cell or file.
+
+        Raises PromptError if there is no such edit, UndoError if its text is not known any more.
+        """
+        return plan_undo_edit(self._engine, n, self._load_text)
+
+    def undo(self, n: int | None = None) -> EditUndo:
+        """Put back edit `n` of the agent, None: its last one that is not undone; blocks.
+
+        The cell or file is then exactly as it was before, and the next prompt tells the model.
+        Raises PromptError if there is no such edit; UndoError if what stands there is not what the
+        agent left, or it cannot be put back (nothing is changed then); BusyError while a turn runs.
+        """
+        return self._drive(lambda: self.run_undo(n))
+
+    async def run_undo(self, n: int | None = None) -> EditUndo:
+        """The same for the loop that drives the turns."""
+        with self._busy():
+            return await undo_edit(self._engine, n, self._load_text)
+
+    def _load_text(self, name: str) -> str:
+        return self._ports.store.read_text(name)
+
+    def _drive(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do something on the loop of the turns and return its result; blocks."""
+        made: list[T] = []
+
+        async def drive() -> AsyncGenerator[CtxEvent, None]:
+            made.append(await act())
+            events: tuple[CtxEvent, ...] = ()
+            for event in events:
+                yield event
+
+        if self._is_running:
+            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
+        self._ports.runner.run(drive, lambda event: None)
+        if not made:
+            raise UndoError("Stopped by you; what was put back until then stays so.")
+        return made[0]
 
     # Pins ---------------------------------------------------------------------------------------
 

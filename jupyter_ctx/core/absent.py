@@ -1,4 +1,4 @@
-"""Ports of what a session may do without: hooks, memory, a workspace, a notebook, updates, files."""
+"""Ports of what a session may do without: hooks, memory, workspace, notebook, updates, files."""
 
 from __future__ import annotations
 
@@ -82,3 +82,7 @@ class NoFiles:
     async def put(self, path: str, wanted: Json | None, expected: Json | None) -> None:
         """Raise ToolError."""
         raise ToolError("Not changed: there is no project folder here.")
+
+    def name(self, path: str) -> str:
+        """Return the path."""
+        return path

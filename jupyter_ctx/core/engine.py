@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..errors import ModelError, PromptTooLongError, StoreError, StreamBrokenError, UnreachableError
-from .absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
+from .absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .account import FIRST_CALL, MID_TURN, Account, Bill, Budgets, Weights
 from .blocks import (
     Block,
@@ -44,11 +44,13 @@ from .ports import (
     Clock,
     Counter,
     Delta,
+    Files,
     Hooks,
     Kernel,
     Memory,
     Model,
     ModelFacts,
+    Notebook,
     Permissions,
     Request,
     Store,
@@ -67,6 +69,7 @@ from .transcript import (
     CompactionEntry,
     CompactionFailedEntry,
     CountEntry,
+    Edit,
     Entry,
     MessageEntry,
     OverflowEntry,
@@ -140,6 +143,8 @@ class EnginePorts:
     memory: Memory = field(default_factory=NoMemory)
     workspace: Workspace = field(default_factory=NoWorkspace)
     updates: Updates = field(default_factory=NoUpdates)
+    notebook: Notebook = field(default_factory=NoNotebook)
+    files: Files = field(default_factory=NoFiles)
 
 
 class Engine:
@@ -148,7 +153,8 @@ class Engine:
     `entries` are those of the stored session. `turn` is the newest one begun. `prices` gives the
     prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
     once a call's price was not known. `requested_at` is when the last request began, in seconds
-    since the epoch. `preparation`, `preparation_rests`, `ending` and `idle_timer` belong to
+    since the epoch. `whole_edits` are the edits of this process that the transcript has not whole,
+    by number. `preparation`, `preparation_rests`, `ending` and `idle_timer` belong to
     `background.py`.
     """
 
@@ -186,6 +192,7 @@ class Engine:
         self.ending: asyncio.Task[Made] | None = None
         self.idle_timer: asyncio.Task[None] | None = None
         self.requested_at: float | None = None
+        self.whole_edits: dict[int, Edit] = {}
         for entry in entries:
             self._count(entry)
         self.turn = self.transcript.turn

@@ -37,6 +37,7 @@ from .blocks import (
 from .breaks import REFUSED
 from .budget import Budget, is_bare_done
 from .compactor import Attempt
+from .edits import undone_notices
 from .engine import Engine
 from .events import (
     ContextChanged,
@@ -217,7 +218,7 @@ class Turn:
         if orphans := orphan_results(engine.transcript.view):
             self._record_user("repair", orphans)
         text = engine.ports.redactor.text(self.prompt.text)
-        pins = untold_notices(engine.transcript)
+        pins = (*untold_notices(engine.transcript), *undone_notices(engine))
         room = engine.room()
         room = replace(
             room, used_tokens=room.used_tokens + math.ceil(SAFETY * sum(map(room.count, pins)))

@@ -582,8 +582,13 @@ class Files(Protocol):
         """Make the file at `path` as `wanted` says (as in Edit), None: take it away.
 
         Raises ToolError, and leaves everything as it is: what stands there is not `expected`, the
-        path is none of the project's, or it cannot be written.
+        path is none of the project's, or it cannot be written. One that is as wanted already is
+        left alone.
         """
+        ...
+
+    def name(self, path: str) -> str:
+        """Return an absolute path as the model is told it: from the project's folder."""
         ...
 
 

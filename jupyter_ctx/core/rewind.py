@@ -3,18 +3,20 @@
 Whatever came since goes at once, compactions included; nothing is deleted. The view is made of the
 very messages that stood there, behind what they stood behind, so their thinking stays. Pins, fates,
 the budget and a learnt window stay too, and numbers of turns go on growing: no name is given twice.
+Edits of cells and files that those turns made are put back before; what their code did stays done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import PromptError
 from .compaction import find_last_sent
+from .edits import LoadText, find_ran, open_edits, undo_since
 from .summaries import needed_tokens
-from .transcript import MessageEntry, RewindEntry, build_view
+from .transcript import EditEntry, MessageEntry, RewindEntry, build_view
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -28,6 +30,10 @@ class Rewind:
     system and tools included), of which `written_tokens` (≈) are written to the cache anew.
     `needed_tokens` is `tokens` with what must stay free for an answer and the next compaction,
     `window_tokens` None: not known. `is_longer`: the view is longer after it than before.
+
+    `edits` are those of these turns that are not undone, newest first; once it was made, `put_back`
+    the numbers of those that were, and `not_put_back` the others', each with the reason. `ran` says
+    how often code ran in these turns, by tool: that cannot be undone.
     """
 
     entry: RewindEntry
@@ -39,6 +45,10 @@ class Rewind:
     needed_tokens: int
     window_tokens: int | None
     is_longer: bool
+    edits: tuple[EditEntry, ...] = ()
+    ran: tuple[tuple[str, int], ...] = ()
+    put_back: tuple[int, ...] = ()
+    not_put_back: tuple[tuple[int, str], ...] = ()
 
     @property
     def refusal(self) -> str:
@@ -80,7 +90,15 @@ def plan_rewind(engine: Engine, turn: int) -> Rewind:
         needed_tokens(engine, tokens),
         engine.window,
         tokens > estimate(transcript.view),
+        tuple(edit for edit in open_edits(transcript) if edit.turn >= turn),
+        find_ran(transcript, turns),
     )
+
+
+async def put_back_edits(engine: Engine, rewind: Rewind, load_text: LoadText) -> Rewind:
+    """Put back the edits of the turns that go, as far as that can be done; return how it went."""
+    done, others = await undo_since(engine, rewind.edits, load_text)
+    return replace(rewind, put_back=done, not_put_back=others)
 
 
 def _unknown(turn: int, turns: Sequence[int]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import StoreError, ToolError
 from .blocks import Block, Text, ToolResult, ToolUse, user
+from .edits import record_edits
 from .engine import Engine
 from .events import CtxEvent, ResultOffloaded, ToolFinished, ToolStarted
 from .offload import Decision, NewResult, cap_chars, finish, ingest
@@ -83,6 +84,7 @@ class ToolCalls:
                 raise ToolError(f"There is no tool `{use.name}` in this session.")
             cap = cap_chars(self.engine.room(), spec, len(self.uses))
             output = await self.engine.ports.tools.run(use, cap)
+            record_edits(self.engine, self.turn, output.edits)
         except ToolError as error:
             output = ToolOutput(str(error), is_error=True)
         return self._redacted(output)

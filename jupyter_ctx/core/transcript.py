@@ -507,6 +507,8 @@ class Transcript:
         self.turn = 0
         self.prompts: dict[int, Message] = {}
         self._seen: dict[int, Json] = {}
+        self.edits: list[EditEntry] = []
+        self.undone_edits: set[int] = set()
         self.results: dict[str, ToolResult] = {}
         self._result_turns: dict[str, int] = {}
         self._gone: set[int] = set()
@@ -556,6 +558,10 @@ class Transcript:
                 self.failures_in_a_row = 0
             case CompactionFailedEntry():
                 self.failures_in_a_row += 1
+            case EditEntry():
+                self.edits.append(entry)
+            case EditUndoneEntry(n=n):
+                self.undone_edits.add(n)
             case SummaryEditEntry(n=n, message=message, summary=summary):
                 self.edited.add(n)
                 self.compactions = [

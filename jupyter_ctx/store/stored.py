@@ -17,7 +17,7 @@ from ..errors import StoreError
 VERSION = 1
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
-_TEXT_NAME = re.compile(r"(?:prompt|turn|cell)-")
+_TEXT_NAME = re.compile(r"(?:prompt|turn|cell|edit)-")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)", re.IGNORECASE)
 
 

@@ -115,7 +115,7 @@ def _make_write(files: FileTools) -> Tool:
         load_description("write_file"),
         schema,
         reads_only=False,
-        permission="edit files",
+        permission="write files",
     )
     return Tool(spec, run)
 

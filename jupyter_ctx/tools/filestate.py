@@ -177,9 +177,18 @@ class ProjectFiles:
         """Make the file at `path` as `wanted` says, if it is as `expected` says."""
         await asyncio.to_thread(self._put, path, wanted, expected)
 
+    def name(self, path: str) -> str:
+        """Return the path from the project's folder, one outside it as it is."""
+        try:
+            return self._project.find(path).name
+        except ToolError:
+            return path
+
     def _put(self, path: str, wanted: Json | None, expected: Json | None) -> None:
         place = self._project.find(path)
         now = load(self._project, place)
+        if _is_as(now, wanted):
+            return
         if place.path != path or not _is_as(now, expected):
             raise ToolError(
                 f"`{place.name}` is not as the agent left it any more, so it stays as it is."
