@@ -19,31 +19,38 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from .config import Settings
-from .core.absent import NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
+from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
 from .core.blocks import Block, Json, Message, Text, Thinking, ToolUse, message_to_wire
 from .core.events import CtxEvent
 from .core.ports import (
     Allowed,
+    Applied,
     BlockDone,
     Cell,
+    CellChange,
+    DeleteCell,
     Delta,
     Denied,
+    EditCell,
     EditedFile,
     Execution,
     HookName,
     HookOutcome,
     Hooks,
+    InsertCell,
     Memory,
     ModelFacts,
+    MoveCell,
     NotebookCell,
     NotebookState,
     PlanItem,
     ReplyDone,
     Request,
+    SetOutputs,
     Skill,
     TextPart,
     ThinkingPart,
@@ -450,16 +457,82 @@ class FakeMemory:
 
 
 @dataclass(slots=True)
-class FakeNotebook(NoNotebook):
-    """A notebook of `cells`, told by `source`; nothing can be changed in it."""
+class FakeNotebook:
+    """A notebook of `cells`, told by `source`; it can be changed if that is a front end.
+
+    New cells are called `new-1`, `new-2` and so on, unless they bring an id. `on_apply` is called
+    once, before the next change: what the user does meanwhile. `spoils` adds a blank to every
+    source that is written.
+    """
 
     cells: list[NotebookCell] = field(default_factory=list)
     source: Literal["front end", "disk", "kernel"] = "front end"
     path: str | None = "/home/user/analysis.ipynb"
+    on_apply: Callable[[], None] | None = None
+    spoils: bool = False
+    inserted: int = 0
 
     async def load(self) -> NotebookState:
         """Return the cells as they are now."""
-        return NotebookState(tuple(self.cells), self.source, self.path)
+        return NotebookState(
+            tuple(self.cells), self.source, self.path, can_edit=self.source == "front end"
+        )
+
+    async def apply(self, change: CellChange) -> Applied:
+        """Make one change. Raises ToolError as a real notebook does."""
+        if self.source != "front end":
+            raise ToolError("Not applied: no front end shows the notebook.")
+        meanwhile, self.on_apply = self.on_apply, None
+        if meanwhile is not None:
+            meanwhile()
+        if isinstance(change, InsertCell):
+            return self._insert(change)
+        at, cell = self._find(change.cell_id)
+        above = self._above(at)
+        if isinstance(change, EditCell | DeleteCell) and change.expected != cell.source:
+            raise ToolError(f"Not applied: the source now is:\n\n{cell.source}")
+        match change:
+            case EditCell(source=source):
+                self.cells[at] = replace(cell, source=source + " " * self.spoils)
+            case SetOutputs(outputs=outputs, count=count):
+                self.cells[at] = replace(cell, outputs=outputs, count=count)
+            case DeleteCell():
+                del self.cells[at]
+                below = self.cells[at].id if at < len(self.cells) else None
+                return Applied(cell, at, above, below, cell, above)
+            case MoveCell(after=after):
+                del self.cells[at]
+                at = 0 if after is None else self._find(after)[0] + 1
+                self.cells.insert(at, cell)
+        return self._applied(at, cell, above)
+
+    def _insert(self, change: InsertCell) -> Applied:
+        self.inserted += 1
+        cell = NotebookCell(
+            change.id or f"new-{self.inserted}",
+            change.type,
+            change.source + " " * self.spoils,
+            change.count,
+            change.outputs,
+            extra=change.extra,
+        )
+        end = 0 if change.at_top else len(self.cells)
+        at = end if change.after is None else self._find(change.after)[0] + 1
+        self.cells.insert(at, cell)
+        return self._applied(at, None, None)
+
+    def _find(self, cell_id: str) -> tuple[int, NotebookCell]:
+        for at, cell in enumerate(self.cells):
+            if cell.id == cell_id:
+                return at, cell
+        raise ToolError(f"There is no cell `{cell_id}`.")
+
+    def _above(self, at: int) -> str | None:
+        return self.cells[at - 1].id if at else None
+
+    def _applied(self, at: int, before: NotebookCell | None, above_before: str | None) -> Applied:
+        below = self.cells[at + 1].id if at + 1 < len(self.cells) else None
+        return Applied(self.cells[at], at, self._above(at), below, before, above_before)
 
 
 @dataclass(slots=True)
