@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 from ..core.absent import NoNotebook
 from ..core.blocks import Json
-from ..core.ports import Notebook, NotebookState, ToolOutput, ToolSpec
+from ..core.ports import Notebook, NotebookCell, NotebookState, ToolOutput, ToolSpec
 from ..core.preview import count_lines
 from ..core.transcript import Edit
 from ..errors import ToolError
 from .base import Tool, load_description, make_schema
-from .filestate import MOST_BYTES, Loaded, load, opened, save, state_of
+from .filestate import MOST_BYTES, Loaded, load, opened, read_most, save, state_of
 from .filetypes import (
     SNIFFED_BYTES,
     FileText,
@@ -28,6 +28,7 @@ from .filetypes import (
     has_wide_bom,
     looks_binary,
 )
+from .find_files import make_search_files
 from .outline import describe_notebook, merge, outline
 from .pages import LINE_FIELDS, Slice, read_page, read_stream
 from .project import Place, Project
@@ -35,6 +36,9 @@ from .seen import Seen
 
 HEAD_CHARS = 2_000
 """So much is shown of a huge file that no lines were named of, in characters."""
+
+MOST_NOTEBOOK_BYTES = 64 * 1024 * 1024
+"""A larger notebook is not outlined: parsing takes several times its size of memory."""
 
 MOST_PAGED_BYTES = 2**30
 """Lines are not looked for in a larger file: that would take many seconds."""
@@ -54,8 +58,8 @@ PLACES = 10
 REDACTED = "[redacted: "
 """How a key of the program is shown to the model, and begins in what it may copy from there."""
 
-ReadNotebook: TypeAlias = Callable[[str], NotebookState]
-"""Reads the notebook at an absolute path from the disk. Raises ToolError."""
+ParseNotebook: TypeAlias = Callable[[bytes], tuple[tuple[NotebookCell, ...], tuple[str, ...]]]
+"""Returns the cells of a notebook's bytes, of any version, and what is wrong with them."""
 
 _PATH: Mapping[str, object] = {
     "type": "string",
@@ -68,18 +72,23 @@ class FileTools:
     """What the file tools work on.
 
     `own_path` is the kernel's notebook, None if it has none; `notebook` the document that the front
-    end shows. `read_notebook` reads others from the disk.
+    end shows. `parse` reads notebook files.
     """
 
     project: Project
     seen: Seen
     own_path: str | None = None
     notebook: Notebook = field(default_factory=NoNotebook)
-    read_notebook: ReadNotebook | None = None
+    parse: ParseNotebook | None = None
 
     def make(self) -> list[Tool]:
-        """Return the tools `read_file`, `write_file` and `edit_file`."""
-        return [_make_read(self), _make_write(self), _make_edit(self)]
+        """Return the tools `read_file`, `write_file`, `edit_file` and `search_files`."""
+        return [
+            _make_read(self),
+            _make_write(self),
+            _make_edit(self),
+            make_search_files(self.project),
+        ]
 
 
 def _make_read(files: FileTools) -> Tool:
@@ -190,24 +199,23 @@ def _is_same(path: str, own: str) -> bool:
 
 
 def _read(files: FileTools, place: Place, wanted: Slice, cap_chars: int) -> str:
-    if place.name.lower().endswith(".ipynb") and files.read_notebook is not None:
-        return _read_notebook(files.read_notebook, files, place, wanted, cap_chars)
+    is_notebook = place.name.lower().endswith(".ipynb")
     with opened(files.project, place) as (stream, state):
         head = stream.read(SNIFFED_BYTES)
         stream.seek(0)
-        if state.st_size > MOST_BYTES:
+        if state.st_size > (MOST_NOTEBOOK_BYTES if is_notebook else MOST_BYTES):
             about = _describe_huge(place, state.st_size, head)
             if about.endswith("."):
                 return about
             if wanted == Slice():
                 cap_chars = min(cap_chars, HEAD_CHARS + len(about))
             return f"{about}\n{read_stream(stream, wanted, cap_chars - len(about) - 1)}"
-    loaded = load(files.project, place)
-    if loaded is None:
-        raise files.project.missing(place)
-    text = decode(loaded.data)
+        data = read_most(stream, MOST_NOTEBOOK_BYTES)
+    if is_notebook and files.parse is not None:
+        return _outline(place, *files.parse(data), wanted, cap_chars)
+    text = decode(data)
     if text is None:
-        return f"{place.name}: {state.st_size:,} bytes, {describe_bytes(loaded.data)}."
+        return f"{place.name}: {len(data):,} bytes, {describe_bytes(data)}."
     files.seen.mark("file", place.path, text.text)
     note = f"[{place.name}: {text.note}]\n" if text.note else ""
     return note + read_page(text.shown, wanted, cap_chars - len(note))
@@ -222,14 +230,19 @@ def _describe_huge(place: Place, size: int, head: bytes) -> str:
     return f"[{place.name}: {size:,} bytes of text, too many to be edited here]"
 
 
-def _read_notebook(
-    read_notebook: ReadNotebook, files: FileTools, place: Place, wanted: Slice, cap_chars: int
+def _outline(
+    place: Place,
+    cells: tuple[NotebookCell, ...],
+    faults: tuple[str, ...],
+    wanted: Slice,
+    cap_chars: int,
 ) -> str:
     """Return the outline of a notebook rather than its JSON."""
-    with opened(files.project, place):  # it is there, and no device
-        state = read_notebook(place.path)
+    state = NotebookState(cells, "disk", place.path)
     views = merge(state, ())
     head = describe_notebook(state, views)
+    if faults:
+        head += f"\n[{'; '.join(faults)[:300]}]"
     return f"{head}\n{read_page(outline(views, 2 * cap_chars), wanted, cap_chars - len(head) - 1)}"
 
 

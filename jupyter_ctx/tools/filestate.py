@@ -74,12 +74,12 @@ def load(project: Project, place: Place) -> Loaded | None:
         return None
     with opened(project, place) as (stream, state):
         try:
-            return Loaded(place, state, _read(stream, MOST_BYTES + 1))
+            return Loaded(place, state, read_most(stream, MOST_BYTES + 1))
         except OSError as error:
             raise ToolError(f"`{place.name}` cannot be read: {reason_of(error)}.") from error
 
 
-def _read(stream: BinaryIO, most: int) -> bytes:
+def read_most(stream: BinaryIO, most: int) -> bytes:
     """Return at most `most` bytes, however many the file says it has."""
     pieces: list[bytes] = []
     while most > 0 and (piece := stream.read(min(most, CHUNK_BYTES))):

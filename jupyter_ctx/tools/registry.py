@@ -13,6 +13,7 @@ from ..errors import ConfigError, ToolError
 from .arguments import check_arguments
 from .base import Tool, find_near, quote_names
 from .cells import CellTools
+from .files import FileTools
 from .inspect import make_inspect
 from .notebook import make_list_cells, make_read_cell
 from .python import make_run_code
@@ -80,10 +81,12 @@ def make_tools(
     *,
     notebook: Notebook | None = None,
     seen: Seen | None = None,
+    files: FileTools | None = None,
 ) -> Registry:
     """Return the tools over a kernel, its notebook (None: there is none) and stored texts.
 
-    `seen` keeps what the model saw of cells; None: a record of its own.
+    `seen` keeps what the model saw of cells; None: a record of its own. `files` are the tools over
+    the project's files; None: there is no project.
 
     Raises ConfigError when the setting `max_result_chars` names no tool.
     """
@@ -91,6 +94,7 @@ def make_tools(
     registry = Registry(
         [
             *cells.tools,
+            *(files.make() if files is not None else ()),
             make_inspect(kernel),
             make_list_cells(kernel, notebook),
             make_read_cell(kernel, notebook, cells.seen),
