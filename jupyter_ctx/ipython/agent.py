@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .frontend import FrontendLink
     from .gauge import Gauge
     from .live import Sink
-    from .permissions import AskPermissions
+    from .permissions import AskPermissions, Look, RuleStore
     from .render import CellRenderer
     from .reports import Finding
     from .terminal import TerminalRenderer
@@ -56,7 +56,8 @@ class Opened:
     """A session that was opened. `warnings` are sentences for the person.
 
     `resumed`: it has turns, and they ran in another kernel. `why` says, in a few words, why this
-    model was chosen.
+    model was chosen. `rules` keeps what the user allows for the session, None: nothing does;
+    `targets` looks at what calls would act on.
     """
 
     session: Session
@@ -64,6 +65,8 @@ class Opened:
     warnings: Sequence[str] = ()
     resumed: bool = False
     why: str = ""
+    rules: RuleStore | None = None
+    targets: Look | None = None
 
 
 class Opener(Protocol):
@@ -283,7 +286,6 @@ class Agent:
             raise BusyError("A turn is running; wait for it or stop it first.")
         opened = open_other()
         old, self._opened = self._opened, None
-        self.permissions.revoke()
         self._take(opened, is_first=old is None)
         if old is not None:
             try:
@@ -309,6 +311,12 @@ class Agent:
             self._notes.append((RESTARTED_TITLE if is_first else ELSEWHERE_TITLE, ""))
             session.add_startup_note(RESTARTED_NOTE if is_first else ELSEWHERE_NOTE)
         self._notes.extend((warning, "") for warning in opened.warnings)
+        permissions = self.permissions
+        warnings = permissions.take(session.id, opened.rules, opened.targets)
+        self._notes.extend((warning, "") for warning in warnings)
+        if permissions.rules:
+            rules = "; ".join(permissions.rules)
+            self._notes.append(("", f"Still allowed in this session: {rules} (/permissions)"))
 
     def _tell(self, renderer: Renderer) -> None:
         """Show what is to be said about the session, once."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MODES: tuple[str, ...] = get_args(PermissionMode)
 MODE_TEXTS = {
-    "ask": "asks before code runs or a cell is edited",
-    "edits": "edits run unasked, code asks",
-    "auto": "nothing asks",
+    "ask": "asks before code runs, or a cell or file is changed",
+    "edits": "edits of cells and files run unasked; code, running and deleting cells ask",
+    "auto": "nothing asks but files that tell agents what to do, and hidden ones",
     "plan": "only reading is allowed",
 }
 SUMMARY_MIME = "application/vnd.jupyter-ctx.summary+json"
@@ -90,7 +90,7 @@ class Host(Protocol):
 class Command:
     """One command. `run` gets the host and the text behind the name.
 
-    `choices` are what its argument may become, for completion.
+    `choices` are what its argument may become, for completion; they may have several words.
     """
 
     name: str
@@ -118,13 +118,16 @@ def parse(text: str) -> tuple[Command, str]:
 
 def complete(host: Host, text: str) -> list[str]:
     """Return what the last word of a begun command may become."""
-    name, space, argument = text.partition(" ")
-    if not space:
+    name, *words = re.split(r"\s+", text.lstrip())
+    if not words:
         return [f"/{one}" for one in COMMANDS if one.startswith(name[1:].lower())]
     command = COMMANDS.get(name[1:].lower())
     if command is None:
         return []
-    return [one for one in command.choices(host) if one.startswith(argument.strip())]
+    *before, begun = words
+    found = (choice.split(" ") for choice in command.choices(host))
+    fit = (one for one in found if one[: len(before)] == before and len(one) > len(before))
+    return [*dict.fromkeys(one[len(before)] for one in fit if one[len(before)].startswith(begun))]
 
 
 # What they do -----------------------------------------------------------------------------------
@@ -285,20 +288,40 @@ def _resume(host: Host, argument: str) -> Shown:
 
 
 def _permissions(host: Host, argument: str) -> Shown:
-    mode = argument.lower()
-    if mode == "revoke":
-        host.permissions.revoke()
-    elif mode in MODES:
-        host.put_setting("permissions", mode)
-    elif mode:
-        raise PromptError(f"There is no mode {argument[:40]!r}; use one of {', '.join(MODES)}.")
+    act, *rest = argument.lower().split() or [""]
+    if act == "revoke":
+        host.permissions.revoke(_rule_number(host, rest))
+    elif act in MODES and not rest:
+        host.put_setting("permissions", act)
+    elif act:
+        raise PromptError(
+            f"There is no mode {argument[:40]!r}; use one of {', '.join(MODES)}, or revoke."
+        )
     now = host.permission_mode
     rules = host.permissions.rules
-    allowed = ", ".join(rules) if rules else "nothing"
-    lines = [f"Permissions: {now} ({MODE_TEXTS[now]}).", f"Allowed for this session: {allowed}."]
-    if rules:
-        lines.append("/permissions revoke takes that back.")
-    return _said(*lines)
+    lines = [f"Permissions: {now} ({MODE_TEXTS[now]})."]
+    if not rules:
+        return _said(*lines, "Allowed for this session: nothing.")
+    lines.append("Allowed for this session:")
+    lines += [f"{n}. {rule}" for n, rule in enumerate(rules, start=1)]
+    return _said(*lines, "/permissions revoke N takes one back, /permissions revoke all every one.")
+
+
+def _rule_number(host: Host, given: Sequence[str]) -> int | None:
+    """Return which rule is to go, None: all. Raises PromptError if that is not said."""
+    match given:
+        case ["all"]:
+            return None
+        case [number] if number.isdecimal() and number.isascii():
+            return int(number)
+    rules = host.permissions.rules
+    there = f"the rules are 1 to {len(rules)}" if rules else "there is no rule"
+    raise PromptError(f"/permissions revoke takes the number of a rule or all; {there}.")
+
+
+def _permission_choices(host: Host) -> Sequence[str]:
+    numbers = range(1, len(host.permissions.rules) + 1)
+    return (*MODES, *(f"revoke {one}" for one in ("all", *numbers)))
 
 
 def _model(host: Host, argument: str) -> Shown:
@@ -386,10 +409,10 @@ _ALL = (
     Command(
         "permissions",
         "/permissions [MODE]",
-        "show or set what asks first: ask, edits, auto, plan; or revoke",
+        "show or set what asks first: ask, edits, auto, plan; revoke N or all takes a rule back",
         "/permissions plan",
         _permissions,
-        lambda host: (*MODES, "revoke"),
+        _permission_choices,
     ),
     Command(
         "model",

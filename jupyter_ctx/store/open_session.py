@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -12,9 +14,9 @@ from typing import TextIO, Unpack
 
 from ..core.blocks import tool_uses
 from ..core.ports import ToolOutput
-from ..core.transcript import Entry, FateEntry, MessageEntry, SessionEntry
+from ..core.transcript import EditEntry, Entry, FateEntry, MessageEntry, SessionEntry
 from ..errors import StoreError
-from .files import remove_leftovers, store_errors
+from .files import open_regular, remove_leftovers, replace_file, store_errors
 from .jsonl import JsonlFile
 from .kept import MemoryResults
 from .locks import SessionLock
@@ -22,6 +24,10 @@ from .metadata import MetadataFields, SessionInfo, write_info
 from .results import ResultFolder
 from .stored import Results, StoredResult
 from .turns import prompt_text, turn_text
+
+RULES = "permissions.json"
+RULES_BYTES = 1024 * 1024
+"""A larger file of rules is not read."""
 
 _TURN = re.compile(r"turn-(\d{1,9})", re.ASCII)
 _PROMPT = re.compile(r"prompt-(\d{1,9})", re.ASCII)
@@ -48,6 +54,7 @@ class MemorySession:
         self._info = info
         self._entries = list(entries)
         self._results: Results = results or MemoryResults()
+        self._rules: object = None
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -115,6 +122,17 @@ class MemorySession:
         """Change what lists show of this session."""
         self._info = dataclasses.replace(self._info, **fields)
 
+    def load_rules(self) -> object:
+        """Return the JSON last given to `save_rules`, None if there is none.
+
+        No part of the conversation: no compaction and no rewind touches it. Raises StoreError.
+        """
+        return self._rules
+
+    def save_rules(self, rules: object) -> None:
+        """Keep what the user allowed for this session. Raises StoreError; the old then stays."""
+        self._rules = rules
+
     def close(self) -> None:
         """Remove temporary files; a second call does nothing."""
         self._results.close()
@@ -163,6 +181,32 @@ class OpenSession(MemorySession):
         path = self.path / "metadata.json"
         with store_errors(path):
             write_info(path, self._info)
+
+    def load_rules(self) -> object:
+        """Return what `permissions.json` beside the transcript holds, None if there is none.
+
+        Raises StoreError: it cannot be read, is no regular file, is torn or too large.
+        """
+        path = self.path / RULES
+        with store_errors(path, "read"):
+            try:
+                fd = open_regular(path)
+            except FileNotFoundError:
+                return None
+            with os.fdopen(fd, "rb") as file:
+                data = file.read(RULES_BYTES + 1)
+        try:
+            if len(data) > RULES_BYTES:
+                raise ValueError("it is too large")
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{path} could not be read ({error}).", path=str(path)) from error
+
+    def save_rules(self, rules: object) -> None:
+        """Replace `permissions.json` in one step, 0600. Raises StoreError; the old then stays."""
+        path = self.path / RULES
+        with store_errors(path):
+            replace_file(path, json.dumps(rules, indent=1).encode() + b"\n")
 
     def missing_results(self) -> tuple[str, ...]:
         """Return the ids of the offloaded results whose text is gone."""
@@ -220,4 +264,6 @@ def _stored_names(entries: Iterable[Entry]) -> set[str]:
                 names.add(f"prompt-{entry.turn}")
         elif isinstance(entry, FateEntry):
             names.add(entry.tool_use_id)
+        elif isinstance(entry, EditEntry):
+            names.update((f"edit-{entry.n}-before", f"edit-{entry.n}-after"))
     return names

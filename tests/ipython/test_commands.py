@@ -35,6 +35,7 @@ from jupyter_ctx.ipython.reports import (
     summary_report,
     table,
 )
+from jupyter_ctx.ipython.rules import Rule
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import FakeKernel, ScriptedModel, make_session, reply
 
@@ -325,9 +326,15 @@ def test_permissions_show_set_and_revoke(host: Host) -> None:
     """The mode is shown and set; rules are listed and taken back; a bad mode lists the good."""
     assert "Permissions: ask" in shown(host, "/permissions").text
     assert "Permissions: plan" in shown(host, "/permissions PLAN").text
-    host.permissions._rules.append("run code")
-    assert "Allowed for this session: run code." in shown(host, "/permissions").text
-    assert "nothing" in shown(host, "/permissions revoke").text
+    rules = (Rule("run code"), Rule("edit cells", "made"))
+    host.permissions._rules = rules
+    text = shown(host, "/permissions").text
+    assert "1. run code\n2. edit cells the agent made" in text
+    assert complete(host, "/permissions revoke ") == ["all", "1", "2"]
+    with pytest.raises(PromptError, match="the number of a rule or all; the rules are 1 to 2"):
+        run(host, "/permissions revoke")
+    assert "1. edit cells" in shown(host, "/permissions revoke 1").text
+    assert "nothing" in shown(host, "/permissions revoke all").text
     with pytest.raises(PromptError, match="use one of ask, edits, auto, plan"):
         run(host, "/permissions perhaps")
 
