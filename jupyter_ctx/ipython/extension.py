@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
     from ..tools import Registry
+    from ..tools.project import Project
     from .document import Document
     from .kernel import IPythonKernel
     from .redaction import LiveRedactor
@@ -201,6 +202,7 @@ class Wiring:
         from ..models import choose_model
         from ..session import Place, Session
         from ..tools import make_tools
+        from .targets import Targets
 
         kernel = self._kernel(stored, settings)
         try:
@@ -229,7 +231,9 @@ class Wiring:
         resumed = session.transcript.turn > 0 and session.id not in _run_here
         _run_here.add(session.id)
         self._users = (tools.use, kernel.use)
-        return Opened(session, close, [*warnings, *stored.warnings], resumed, why)
+        targets = Targets(notebook, self._project(settings), lambda: session.transcript.entries)
+        said = [*warnings, *stored.warnings]
+        return Opened(session, close, said, resumed, why, stored, targets)
 
     # The parts ----------------------------------------------------------------------------------
 
@@ -251,6 +255,17 @@ class Wiring:
             known_facts=self.known_facts,
             finish_turn=tools.finish_turn,
         )
+
+    def _project(self, settings: Settings) -> Project:
+        """Return the project's folder; the program's own home in it is guarded."""
+        from ..tools.project import Project, find_root
+
+        try:
+            guarded = [str(find_home(settings))]
+        except (ConfigError, RuntimeError):
+            guarded = []
+        notebook = place.find_notebook(self._shell.user_ns, os.environ)
+        return Project(find_root(notebook, place.find_folder()), guarded)
 
     def _notebook(self, kernel: IPythonKernel) -> Document:
         """Return the notebook document: by its page where there is one."""
