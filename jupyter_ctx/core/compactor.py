@@ -181,7 +181,8 @@ async def _ask(
         yield note
     if attempt.drops_images and any(map(images_of, request.messages)):
         request = _shrunk(engine, request, 1, plan.summary_tokens)
-    for retry in range(engine.limits.compaction_retries + 1):
+    retry = 0
+    while True:
         try:
             request = await _fitted(engine, request, plan.summary_tokens)
             request = _with_wish(
@@ -198,7 +199,8 @@ async def _ask(
                 raise CompactionError(_too_long(engine, request, error, retry)) from error
             if isinstance(error, PromptTooLongError):
                 engine.learn_window(error)
-            request = _shrunk(engine, request, retry + 1, plan.summary_tokens)
+            retry += 1
+            request = _shrunk(engine, request, retry, plan.summary_tokens)
 
 
 def _too_long(engine: Engine, request: Request, error: ModelError, cuts: int) -> str:

@@ -63,7 +63,6 @@ from .recovery import (
     Drain,
     DropThinking,
     EndTurn,
-    Fail,
     Failed,
     RaiseOutput,
     Refuse,
@@ -448,7 +447,8 @@ class Turn:
                         yield event
             case Refuse():
                 self._refuse(reply)
-            case Fail(error=error):
+            case _:
+                error = action.error
                 raise _TurnOver("failed", "error", self._describe(error)) from error
 
     def _can_compact(self, outcome: Replied | Failed) -> bool:
@@ -537,9 +537,9 @@ class Turn:
         yield ContextChanged(self.number)
 
     def _record_spent(self, reply: Reply, reason: str) -> None:
-        if reply.done is not None:
-            at = self.engine.ports.clock.now()
-            self.engine.record(SpentEntry(at, self.number, reply.done.usage, reason))
+        assert reply.done is not None  # only complete replies come here
+        at = self.engine.ports.clock.now()
+        self.engine.record(SpentEntry(at, self.number, reply.done.usage, reason))
 
     def _refuse(self, reply: Reply) -> None:
         """End the turn with the provider's words; the exchange is left out of the view."""

@@ -151,8 +151,8 @@ def next_action(state: TurnState, outcome: Outcome) -> Action:
             return Resume() if state.pauses < state.most_pauses else EndTurn("pause_turn")
         case Replied(stop_reason="refusal"):
             return Refuse()
-        case Replied(stop_reason=reason):
-            return EndTurn(reason)
+        case _:
+            return EndTurn(outcome.stop_reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from .ports import ModelFacts
 from .tokens import Used
 from .transcript import (
     CompactionEntry,
+    Entry,
     MessageEntry,
     RewindEntry,
     SummaryUndoEntry,
@@ -181,11 +183,13 @@ def _tokens_right_after(compaction: CompactionEntry, transcript: Transcript) -> 
     An estimate that was too low must not pass for growth. A figure behind another compaction, or
     behind what brought an older view back, is of another prompt.
     """
+
+    def is_later(entry: Entry) -> bool:
+        return not (isinstance(entry, CompactionEntry) and entry.n == compaction.n)
+
     first = 0
-    for entry in reversed(transcript.entries):
+    for entry in takewhile(is_later, reversed(transcript.entries)):
         match entry:
-            case CompactionEntry(n=compaction.n):
-                break
             case CompactionEntry() | SummaryUndoEntry() | RewindEntry():
                 first = 0
             case MessageEntry(usage=Usage() as usage):

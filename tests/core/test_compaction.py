@@ -12,6 +12,7 @@ from jupyter_ctx.core import reinjection as r
 from jupyter_ctx.core.blocks import (
     Image,
     Text,
+    Thinking,
     ToolResult,
     ToolUse,
     assistant,
@@ -143,6 +144,51 @@ def test_shrink_halves_the_steps_of_a_single_turn():
     assert shorter[1:] == tuple(request[-len(shorter) + 1 :])
     assert len(shorter) <= len(request) * 0.7
     assert shorter[1].role == "assistant"
+
+
+def test_shrink_halves_the_longest_texts_of_a_single_step():
+    """Beginning and end of texts, results and calls stay, half as long, until none is too long."""
+    call = ToolUse("t1", "run_code", {"code": "c" * 3_000, "n": 3, "note": "short"})
+    picture = Image("image/png", "aGk=", 10, 10)
+    thought = Thinking({"type": "thinking", "thinking": "hm"})
+    result = ToolResult("t1", (Text("begin" + "r" * 9_000 + "end"), picture), is_error=True)
+    request = [
+        user(Text("p" * 5_000), Text("short")),
+        assistant(thought, call),
+        user(result),
+        user(Text("Summarise.")),
+    ]
+    bare = c.shrink(request, 1)
+    shorter = c.shrink(bare, 2)
+
+    assert shorter[-1] == request[-1]
+    assert shorter[1].content[0] == thought
+    assert shorter[1].content[1] == call  # shorter than half of the longest
+    (answer,) = shorter[2].content
+    text = answer.content[0].text
+    assert len(text) <= 4_504
+    assert text.startswith("begin")
+    assert text.endswith("end")
+    assert answer.is_error
+    while (next_ := _shrunk_or_none(shorter)) is not None:
+        assert _longest(next_) < _longest(shorter)
+        shorter = next_
+    assert shorter[0].content[1] == Text("short")
+    cut = shorter[1].content[1]
+    assert len(cut.input["code"]) < 500
+    assert (cut.input["n"], cut.input["note"]) == (3, "short")
+    assert _longest(shorter) <= c.LEAST_CUT_CHARS
+
+
+def _shrunk_or_none(request):
+    try:
+        return c.shrink(request, 2)
+    except CompactionError:
+        return None
+
+
+def _longest(request):
+    return max(len(t) for m in request[:-1] for b in m.content for t in c._texts_of(b))
 
 
 def test_shrink_takes_what_was_put_back_before_any_turn():

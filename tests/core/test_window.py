@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.tokens import Used
-from jupyter_ctx.core.transcript import SummaryUndoEntry, Transcript
+from jupyter_ctx.core.transcript import RewindEntry, SummaryUndoEntry, Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.core.window import (
     Limits,
@@ -180,6 +180,19 @@ def test_an_estimate_that_was_too_low_is_no_growth() -> None:
 
     assert stuck(transcript, 12_500)
     assert not stuck(transcript, 13_600)
+
+
+def test_a_figure_of_another_prompt_is_not_what_was_left() -> None:
+    """Behind a rewind, an undo or another compaction a figure says nothing of the one in force."""
+    big, usage = prompt("big", 2), Usage(15_000, 0, 0, 100)
+    for back in ([RewindEntry(0.0, 2)], [compaction_entry(2, 1), SummaryUndoEntry(0.0, 2)]):
+        transcript = after(10_000, 9_500)
+        for entry in (big, *back, reply_entry(usage=usage)):
+            transcript.append(entry)
+
+        assert transcript.active_compaction is not None
+        assert transcript.active_compaction.n == 1
+        assert not stuck(transcript, 15_000)
 
 
 def test_an_undone_compaction_holds_nothing_back() -> None:
