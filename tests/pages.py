@@ -1,7 +1,8 @@
 """Stands for a page that shows a notebook: hears a kernel's comms, answers on the control channel.
 
 `Page` holds the cells and does what labextension/src/lab/bridge.ts does, on a thread of its own, so
-that it answers while a test waits for a cell. `mute()` makes it a page that was closed.
+that it answers while a test waits for a cell. `is_mute` makes it a page that was closed;
+`speaks_on_shell` one that sends ordinary comm messages.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Page:
         self.asked: list[dict[str, Any]] = []
         self.on_request: Callable[[dict[str, Any]], None] = lambda request: None
         self.is_mute = False
-        self.changed = threading.Event()
+        self.speaks_on_shell = False
+        self.heard_on = ""
         self._client: BlockingKernelClient = kernel.connect()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -75,9 +77,10 @@ class Page:
         return [one["op"] for one in self.asked if one["op"] not in ("hello", "notebook")]
 
     def send(self, comm_id: str, data: Any) -> None:
-        """Send any data on the control channel."""
+        """Send any data on the control channel, or, if it speaks there, as an ordinary message."""
         message = self._client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
-        self._client.control_channel.send(message)
+        client = self._client
+        (client.shell_channel if self.speaks_on_shell else client.control_channel).send(message)
 
     def _listen(self) -> None:
         while not self._ends.is_set():
@@ -86,6 +89,7 @@ class Page:
             message = self._client.iopub_channel.get_msg(timeout=1)
             data = message["content"].get("data", {})
             if message["msg_type"] == "comm_msg" and data.get("type") == "request":
+                self.heard_on = message["content"]["comm_id"]
                 self._hear(message["content"]["comm_id"], data)
 
     def _hear(self, comm_id: str, request: dict[str, Any]) -> None:
@@ -99,7 +103,6 @@ class Page:
             answer = {"ok": True, "result": self._do(request["op"], request["args"])}
         except Refusal as refusal:
             answer = {"ok": False, "error": {"kind": refusal.kind, "message": "no", **refusal.more}}
-        self.changed.set()
         self.reply(comm_id, request["id"], json.dumps(answer))
 
     def reply(self, comm_id: str, request_id: str, text: str) -> None:
@@ -172,9 +175,7 @@ class Refusal(Exception):
 
 
 @contextmanager
-def page_on(
-    kernel: RealKernel, cells: list[dict[str, Any]], client: str = ""
-) -> Iterator[Page]:
+def page_on(kernel: RealKernel, cells: list[dict[str, Any]], client: str = "") -> Iterator[Page]:
     """Give a page on `kernel`; unless `client` says otherwise, the one that runs its cells."""
     page = Page(kernel, cells, client)
     try:
