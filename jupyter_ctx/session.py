@@ -23,12 +23,13 @@ from typing import Protocol, TypeVar
 from .config import Settings
 from .core import background
 from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
+from .core.attachments import Attachment
 from .core.blocks import Json, text_of, title_of, words_of
 from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
 from .core.compactor import Attempt
 from .core.context import cache_read_ratio, usage_to_json
-from .core.edits import EditUndo, plan_undo_edit, undo_edit
+from .core.edits import EditUndo, plan_undo_edit, title_of_edit, undo_edit
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.events import (
     CompactionFailed,
@@ -65,7 +66,7 @@ from .core.recovery import RetryLimits
 from .core.redact import Redactor
 from .core.rewind import Rewind, plan_rewind, put_back_edits
 from .core.summaries import Undo, plan_edit, plan_undo
-from .core.transcript import (
+from .core.entries import (
     CompactionEntry,
     Entry,
     MessageEntry,
@@ -74,9 +75,9 @@ from .core.transcript import (
     PrefixEntry,
     RewindEntry,
     SessionEntry,
-    Transcript,
     UnpinEntry,
 )
+from .core.transcript import Transcript
 from .core.usage import Prices, Usage
 from .core.window import Limits
 from .errors import (
@@ -467,10 +468,13 @@ class Session:
             raise PromptError(f"A budget is a number of tokens, or 0 for none, not {tokens:,}.")
         self._budget_tokens = tokens
 
-    async def run(self, text: str, *, cell_id: str | None = None) -> AsyncGenerator[CtxEvent, None]:
+    async def run(
+        self, text: str, *, cell_id: str | None = None, attachments: Iterable[Attachment] = ()
+    ) -> AsyncGenerator[CtxEvent, None]:
         """Run one turn. For the loop that drives it; cancel its task to stop.
 
-        Raises BusyError if a turn runs already and PromptError if `text` is blank.
+        `attachments` stand in front of the text, as far as there is room. Raises BusyError if a
+        turn runs already and PromptError if `text` is blank.
         """
         if not text.strip():
             raise PromptError("The prompt is empty: write it behind `%agent`.")
@@ -479,7 +483,7 @@ class Session:
             notices, self._notices = tuple(self._notices), []
             turn = Turn(
                 self._engine,
-                Prompt(text, notices, cell_id),
+                Prompt(text, notices, cell_id, tuple(attachments)),
                 self.transcript.turn + 1,
                 self._load_facts,
                 Budget(self.budget_tokens),
@@ -628,15 +632,20 @@ class Session:
         text: str,
         *,
         cell_id: str | None = None,
+        attachments: Iterable[Attachment] = (),
         on_event: Callable[[CtxEvent], None] | None = None,
     ) -> TurnResult:
         """Run one turn and return it; blocks. A failed or stopped turn is returned, not raised.
+
+        The text is sent as it is: `@name` is a mention in a `%agent` cell only, not here. What is
+        to be seen with it are `attachments`, texts and images.
 
         Raises BusyError if a turn runs already, or if this one was stopped before it began.
         """
         show = on_event or (lambda event: None)
         before = self.last_turn
-        self._ports.runner.run(lambda: self.run(text, cell_id=cell_id), show)
+        attached = tuple(attachments)
+        self._ports.runner.run(lambda: self.run(text, cell_id=cell_id, attachments=attached), show)
         if self.last_turn is None or self.last_turn is before:
             raise BusyError(STOPPED_BEFORE)
         return self.last_turn
@@ -797,6 +806,11 @@ class Session:
         """The same for the loop that drives the turns."""
         with self._busy():
             return await undo_edit(self._engine, n, self._load_text)
+
+    def title_of_edit(self, n: int) -> str:
+        """Return what edit `n` of the agent is, as in "the edit of cell `c1`"; "" if unknown."""
+        edits = (entry.edit for entry in self.transcript.edits if entry.n == n)
+        return next((title_of_edit(self._engine, edit) for edit in edits), "")
 
     def _load_text(self, name: str) -> str:
         return self._ports.store.read_text(name)

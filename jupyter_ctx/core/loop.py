@@ -22,6 +22,7 @@ from ..errors import (
     StoreError,
 )
 from . import background
+from .attachments import Attachment, Fitted, fit_attachments
 from .blocks import (
     Block,
     Json,
@@ -53,6 +54,7 @@ from .events import (
 from .exact import count_if_near
 from .offload import (
     LEAST_RESULT_TOKENS,
+    Room,
     ingest_prompt,
 )
 from .pins import untold_notices
@@ -76,14 +78,7 @@ from .repair import orphan_results
 from .reply import Reply
 from .tokens import SAFETY
 from .toolcalls import ToolCalls
-from .transcript import (
-    ExcludeEntry,
-    Kind,
-    MessageEntry,
-    RepairEntry,
-    SpentEntry,
-    Trigger,
-)
+from .entries import ExcludeEntry, Kind, MessageEntry, RepairEntry, SpentEntry, Trigger
 from .update import fit_update, load_update, update_tokens
 from .window import LEAST_OUTPUT
 
@@ -107,11 +102,15 @@ log = logging.getLogger("jupyter_ctx")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the user typed, and what the program adds to it (`notices`: one text block each)."""
+    """What the user typed, and what the program adds to it (`notices`: one text block each).
+
+    `attachments` are what the user named in it, shown in front of it as far as there is room.
+    """
 
     text: str
     notices: tuple[str, ...] = ()
     cell_id: str | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class _TurnOver(Exception):
@@ -236,14 +235,33 @@ class Turn:
         told = engine.transcript.left_out
         words = [NOT_SENT.format(reason=told.reason)] if told is not None else []
         words = [engine.ports.redactor.text(word) for word in (*pins, *self.prompt.notices, *words)]
+        attached = self._fit_attachments(fitted.text, room)
         told_of = ""
         if update is not None:
-            told_of = fit_update(update.text, fitted.text, update_tokens(engine), room)
+            told_of = fit_update(update.text, fitted.text, update_tokens(engine), attached.room)
         notices = [Text(word, "notebook") for word in (*words, told_of) if word]
         seen = None if update is None or not update.seen else update.seen
-        self._record_user("prompt", [*notices, Text(fitted.text)], seen)
+        content = [*notices, *attached.blocks, Text(fitted.text)]
+        self._record_user("prompt", content, seen)
         engine.ports.updates.note_told(told_of)
         self.is_recorded = True
+
+    def _fit_attachments(self, text: str, room: Room) -> Fitted:
+        """Return what was attached as far as there is room behind the prompt's `text`."""
+        engine = self.engine
+        redact = engine.ports.redactor.text
+        attachments = [
+            replace(one, text=redact(one.text)) if isinstance(one, Text) else one
+            for one in self.prompt.attachments
+        ]
+        attached = fit_attachments(attachments, text, room)
+        if attached.cut or attached.left_out:
+            engine.note(
+                "warning",
+                "What is attached does not fit whole.",
+                f"Cut: {attached.cut:,}. Left out: {attached.left_out:,}. The agent is told where.",
+            )
+        return attached
 
     def _record_user(self, kind: Kind, content: Sequence[Block], seen: Json | None = None) -> None:
         self.engine.record(
