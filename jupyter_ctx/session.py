@@ -31,6 +31,17 @@ from .core.compactor import Attempt
 from .core.context import cache_read_ratio, usage_to_json
 from .core.edits import EditUndo, plan_undo_edit, title_of_edit, undo_edit
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
+from .core.entries import (
+    CompactionEntry,
+    Entry,
+    MessageEntry,
+    ModelEntry,
+    PinEntry,
+    PrefixEntry,
+    RewindEntry,
+    SessionEntry,
+    UnpinEntry,
+)
 from .core.events import (
     CompactionFailed,
     CompactionFinished,
@@ -66,17 +77,6 @@ from .core.recovery import RetryLimits
 from .core.redact import Redactor
 from .core.rewind import Rewind, plan_rewind, put_back_edits
 from .core.summaries import Undo, plan_edit, plan_undo
-from .core.entries import (
-    CompactionEntry,
-    Entry,
-    MessageEntry,
-    ModelEntry,
-    PinEntry,
-    PrefixEntry,
-    RewindEntry,
-    SessionEntry,
-    UnpinEntry,
-)
 from .core.transcript import Transcript
 from .core.usage import Prices, Usage
 from .core.window import Limits

@@ -25,6 +25,7 @@ from typing import Literal, TypeVar
 from .config import Settings
 from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
 from .core.blocks import Block, Json, Message, Text, Thinking, ToolUse, message_to_wire
+from .core.entries import Entry
 from .core.events import CtxEvent
 from .core.ports import (
     Allowed,
@@ -63,7 +64,6 @@ from .core.ports import (
     Workspace,
 )
 from .core.redact import Redactor
-from .core.transcript import Entry
 from .core.usage import Usage
 from .errors import ModelError, StoreError, ToolError
 from .session import Place, Ports, Session

@@ -13,10 +13,7 @@ from typing import Any
 
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import words_of
-from jupyter_ctx.core.events import CtxEvent, TurnFinished, TurnStarted
-from jupyter_ctx.core.pins import pin_notice
-from jupyter_ctx.core.repair import repair
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     CompactionEntry,
     Entry,
     ExcludeEntry,
@@ -26,9 +23,12 @@ from jupyter_ctx.core.transcript import (
     RewindEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
-    Transcript,
-    build_view,
 )
+from jupyter_ctx.core.events import CtxEvent, TurnFinished, TurnStarted
+from jupyter_ctx.core.pins import pin_notice
+from jupyter_ctx.core.repair import repair
+from jupyter_ctx.core.transcript import Transcript
+from jupyter_ctx.core.view import build_view
 from tests.direct import judge
 from tests.fake_anthropic import FakeAnthropic, FakeModel
 from tests.sequences import BINDS, FREE, WINDOWS, Act, Sent, World, make_act

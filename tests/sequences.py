@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
+from jupyter_ctx.core.entries import Entry
 from jupyter_ctx.core.events import CtxEvent, TurnFinished
 from jupyter_ctx.core.ports import (
     Allowed,
@@ -31,7 +32,6 @@ from jupyter_ctx.core.ports import (
     Variable,
 )
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import Entry
 from jupyter_ctx.errors import CompactionError, PromptError, ToolError
 from jupyter_ctx.models.anthropic import AnthropicModel
 from jupyter_ctx.session import Place, Ports, Session

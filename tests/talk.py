@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.absent import NoHooks, NoMemory, NoWorkspace
+from jupyter_ctx.core.entries import Entry
 from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import Hooks, Memory, ToolRunner, Workspace
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import Entry
 from jupyter_ctx.models.anthropic import AnthropicModel
 from jupyter_ctx.models.counting import TiktokenCounter
 from jupyter_ctx.models.facts import table_facts

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
+from jupyter_ctx.core.entries import RewindEntry
 from jupyter_ctx.core.pins import pin_notice
-from jupyter_ctx.core.transcript import RewindEntry, build_view
+from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import CompactionError, PromptError
 from tests.fake_anthropic import FakeAnthropic, FakeModel, call, last_text, reply
 from tests.fake_anthropic.checks import assert_healthy

@@ -10,6 +10,7 @@ import pytest
 from jupyter_ctx.core.background import UNUSED
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.engine import CACHE_S
+from jupyter_ctx.core.entries import SpentEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,
     CompactionFinished,
@@ -17,7 +18,6 @@ from jupyter_ctx.core.events import (
     StepStarted,
     ToolStarted,
 )
-from jupyter_ctx.core.transcript import SpentEntry
 from jupyter_ctx.testing import FakeTools
 from tests.agent_kernel import agent_kernel, ask
 from tests.agent_kernel import run as run_cell

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from jupyter_ctx.core.blocks import text_of
+from jupyter_ctx.core.entries import PrefixEntry, SessionEntry
 from jupyter_ctx.core.events import (
     NoteAdded,
     ResultOffloaded,
@@ -13,7 +14,6 @@ from jupyter_ctx.core.events import (
     TurnStarted,
 )
 from jupyter_ctx.core.ports import Cell, ToolOutput
-from jupyter_ctx.core.transcript import PrefixEntry, SessionEntry
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeKernel, FakeTools
 from tests.fake_anthropic import FakeAnthropic, call, refuse, reply

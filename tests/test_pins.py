@@ -5,10 +5,10 @@ import json
 import pytest
 
 from jupyter_ctx.core.blocks import text_of, words_of
+from jupyter_ctx.core.entries import PinEntry, RewindEntry, UnpinEntry
 from jupyter_ctx.core.pins import pin_notice, unpin_notice
 from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import PinEntry, RewindEntry, UnpinEntry
 from jupyter_ctx.errors import BusyError, PromptError, PromptTooLongError
 from jupyter_ctx.testing import MemoryStore, ScriptedModel, make_session, reply
 from tests.fake_anthropic import FakeAnthropic

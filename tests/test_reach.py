@@ -9,9 +9,7 @@ import pytest
 
 from jupyter_ctx.core.background import STALE
 from jupyter_ctx.core.blocks import text_of
-from jupyter_ctx.core.loop import CONTINUE_TEXT
-from jupyter_ctx.core.pins import pin_notice
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     CompactionEntry,
     CompactionFailedEntry,
     ExcludeEntry,
@@ -23,9 +21,11 @@ from jupyter_ctx.core.transcript import (
     SpentEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
-    Transcript,
     UnpinEntry,
 )
+from jupyter_ctx.core.loop import CONTINUE_TEXT
+from jupyter_ctx.core.pins import pin_notice
+from jupyter_ctx.core.transcript import Transcript
 from tests.laws import Case, make_case
 from tests.sequences import Compact, EditSummary, Rewind, Turn, World
 from tests.smaller import hold, smallest
@@ -45,7 +45,7 @@ class Seen:
         for entry in self.entries:
             undone = set(transcript.undone)
             transcript.append(entry)
-            self.deepest = max(self.deepest, len(transcript._fold.replaced))
+            self.deepest = max(self.deepest, transcript.depth)
             self.failures = max(self.failures, transcript.failures_in_a_row)
             self.past_a_compaction |= isinstance(entry, RewindEntry) and transcript.undone > undone
             if isinstance(entry, MessageEntry) and entry.kind == "prompt":

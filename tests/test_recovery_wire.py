@@ -7,6 +7,7 @@ import pytest
 
 from jupyter_ctx.core.blocks import text_of
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
+from jupyter_ctx.core.entries import PrefixEntry
 from jupyter_ctx.core.events import (
     CompactionFinished,
     CompactionStarted,
@@ -15,7 +16,7 @@ from jupyter_ctx.core.events import (
     StepDiscarded,
     TurnFinished,
 )
-from jupyter_ctx.core.transcript import PrefixEntry, Transcript
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.testing import MemoryStore
 from tests.fake_anthropic import (
     FakeAnthropic,

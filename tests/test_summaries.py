@@ -3,9 +3,9 @@
 import pytest
 
 from jupyter_ctx.core.blocks import text_of
+from jupyter_ctx.core.entries import RewindEntry, SummaryEditEntry, SummaryUndoEntry
 from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import RewindEntry, SummaryEditEntry, SummaryUndoEntry
 from jupyter_ctx.errors import BusyError, CompactionError, PromptError
 from jupyter_ctx.testing import MemoryStore, ScriptedModel, make_session
 from jupyter_ctx.testing import reply as scripted

@@ -27,8 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import Message, words_of
-from .ports import CacheTtl
-from .transcript import (
+from .entries import (
     CompactionEntry,
     Entry,
     ExcludeEntry,
@@ -40,8 +39,9 @@ from .transcript import (
     RewindEntry,
     SpentEntry,
     SummaryUndoEntry,
-    Transcript,
 )
+from .ports import CacheTtl
+from .transcript import Transcript
 from .usage import Prices
 from .window import DEFAULTS, TAIL_SHARE, Limits, share, summary_budget
 

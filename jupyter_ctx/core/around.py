@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import CompactionError, StoreError
 from .blocks import Json
+from .entries import CompactionEntry, Trigger
 from .ports import HookName
 from .preview import clean_text
-from .transcript import CompactionEntry, Trigger
 from .window import DEFAULTS
 
 if TYPE_CHECKING:

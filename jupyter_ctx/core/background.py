@@ -40,10 +40,10 @@ from .compactor import (
     run_compaction,
 )
 from .engine import CACHE_S, Engine
+from .entries import SpentEntry
 from .events import CompactionFailed, CompactionStarted, CtxEvent
 from .preparation import Draft, Made, Preparation, State, cancel_task
 from .tokens import SAFETY
-from .transcript import SpentEntry
 from .window import PROACTIVE_PRESETS
 
 STALE = "a prepared summary was not used: the conversation went another way"

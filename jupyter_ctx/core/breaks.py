@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .transcript import (
+from .entries import (
     CompactionEntry,
     Entry,
     ExcludeEntry,

@@ -25,9 +25,9 @@ from .blocks import (
     user,
     without_images,
 )
+from .entries import Reinjected
 from .memory import MOST_FACTS, split_memory
 from .reinjection import Section
-from .transcript import Reinjected
 
 Estimate = Callable[[Message], int]
 

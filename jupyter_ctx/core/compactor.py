@@ -23,6 +23,7 @@ from .around import (
 from .blocks import Message, images_of, without_images, without_thinking
 from .cache import place_breakpoints
 from .engine import Engine
+from .entries import CompactionEntry, CompactionFailedEntry, MessageEntry, Trigger
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
 from .gathering import build_sections, head_tokens
 from .names import find_missing, missing_line
@@ -30,14 +31,8 @@ from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
 from .reply import Reply
 from .tokens import SAFETY, Weight
-from .transcript import (
-    CompactionEntry,
-    CompactionFailedEntry,
-    MessageEntry,
-    Trigger,
-    kept_messages,
-)
 from .usage import Usage
+from .view import kept_messages
 from .window import DEFAULTS, LEAST_OUTPUT, TAIL_SHARE, share, summary_budget, window_of
 
 TAIL_WEIGHT_SHARE = 0.25

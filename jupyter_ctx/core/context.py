@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from .account import Bill
 from .blocks import PART_NAMES, PARTS, Part
-from .tokens import Used
-from .transcript import (
+from .entries import (
     CompactionEntry,
     ExcludeEntry,
     MessageEntry,
@@ -18,8 +17,9 @@ from .transcript import (
     RewindEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
-    Transcript,
 )
+from .tokens import Used
+from .transcript import Transcript
 from .usage import Usage
 
 CONTEXT_MIME = "application/vnd.jupyter-ctx.context+json"

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import PromptError, StoreError, ToolError, UndoError
 from .blocks import Json, ToolResult, text_of, tool_results, tool_uses
+from .entries import Edit, EditEntry, EditUndoneEntry, MessageEntry
 from .ports import DeleteCell, EditCell, InsertCell, MoveCell, Notebook, NotebookState
 from .repair import INTERRUPTED_TEXT
-from .transcript import Edit, EditEntry, EditUndoneEntry, MessageEntry, Transcript
+from .transcript import Transcript
 
 if TYPE_CHECKING:
     from .engine import Engine

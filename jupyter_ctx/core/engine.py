@@ -30,6 +30,16 @@ from .context import (
     find_growth,
     find_steps_left,
 )
+from .entries import (
+    CompactionEntry,
+    CompactionFailedEntry,
+    CountEntry,
+    Edit,
+    Entry,
+    MessageEntry,
+    OverflowEntry,
+    SpentEntry,
+)
 from .events import (
     CtxEvent,
     Level,
@@ -65,17 +75,7 @@ from .recovery import RetryLimits, next_wait
 from .redact import Redactor
 from .reply import Reply
 from .tokens import SAFETY, TokenMeter, Used, Weight
-from .transcript import (
-    CompactionEntry,
-    CompactionFailedEntry,
-    CountEntry,
-    Edit,
-    Entry,
-    MessageEntry,
-    OverflowEntry,
-    SpentEntry,
-    Transcript,
-)
+from .transcript import Transcript
 from .usage import Prices, Usage
 from .window import (
     LEAST_OUTPUT,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .blocks import Json
-from .transcript import Trigger
+from .entries import Trigger
 from .usage import Usage
 
 Level: TypeAlias = Literal["info", "warning", "error"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ..errors import ModelError
 from .engine import Engine
+from .entries import CountEntry
 from .ports import ModelFacts
 from .tokens import Used
-from .transcript import CountEntry
 from .window import Limits, should_compact, window_of
 
 LEAST_SHARE = 0.01

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from .around import cut_to, hook_tokens
 from .blocks import Message, images_of, tool_results, words_of
+from .entries import Reinjected
 from .ports import Cell, EditedFile, PlanItem, Skill, Variable
 from .preview import clean_text
 from .recent import MOST_EACH_TOKENS, Source, choose_sources, merge_by_time
@@ -31,7 +32,6 @@ from .reinjection import (
     choose_skills,
     turn_names,
 )
-from .transcript import Reinjected
 from .window import DEFAULTS, Limits, share, window_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .transcript import CompactionEntry, Entry, MessageEntry
+from .entries import CompactionEntry, Entry, MessageEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from .budget import Budget, is_bare_done
 from .compactor import Attempt
 from .edits import undone_notices
 from .engine import Engine
+from .entries import ExcludeEntry, Kind, MessageEntry, RepairEntry, SpentEntry, Trigger
 from .events import (
     ContextChanged,
     CtxEvent,
@@ -78,7 +79,6 @@ from .repair import orphan_results
 from .reply import Reply
 from .tokens import SAFETY
 from .toolcalls import ToolCalls
-from .entries import ExcludeEntry, Kind, MessageEntry, RepairEntry, SpentEntry, Trigger
 from .update import fit_update, load_update, update_tokens
 from .window import LEAST_OUTPUT
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .blocks import tool_uses
-from .transcript import MessageEntry, Transcript
+from .entries import MessageEntry
+from .transcript import Transcript
 
 if TYPE_CHECKING:
     from .ports import Kernel

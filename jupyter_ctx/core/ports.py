@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from .blocks import Block, Image, Json, Message, ToolUse
-from .transcript import CacheMiss, Edit, Entry
+from .entries import CacheMiss, Edit, Entry
 from .usage import Prices, Usage
 
 T = TypeVar("T")

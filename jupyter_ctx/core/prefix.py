@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 
 from .blocks import Block, Json, Message, Opaque, Text, Thinking, ToolResult, ToolUse, block_to_wire
 from .breaks import Cause, find_cause
+from .entries import Entry
 from .ports import Request
-from .transcript import Entry
 
 Kind: TypeAlias = Literal["model", "settings", "tools", "system", "messages"]
 

@@ -14,9 +14,7 @@ from typing import Literal, TypeAlias
 
 from ..errors import CompactionError, ModelError
 from .blocks import Message
-from .ports import Request
-from .reply import Reply
-from .transcript import (
+from .entries import (
     CompactionEntry,
     Entry,
     ModelEntry,
@@ -24,8 +22,10 @@ from .transcript import (
     RepairEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
-    Transcript,
 )
+from .ports import Request
+from .reply import Reply
+from .transcript import Transcript
 from .usage import Usage
 
 State: TypeAlias = Literal["none", "running", "ready"]

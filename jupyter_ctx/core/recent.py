@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .entries import Reinjected
 from .reinjection import MOST_OLDER, CountText, Section, is_longer
-from .transcript import Reinjected
 
 MOST_EACH_TOKENS = 5_000
 """A longer cell or file is given by name and id only (DESIGN.md 5, re-injects)."""

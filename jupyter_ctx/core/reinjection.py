@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .blocks import Message
+from .entries import Reinjected
 from .pins import pin_notice, stands_in
 from .ports import PlanItem, Skill
-from .transcript import Reinjected
 
 CountText = Callable[[str], int]
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from ..errors import PromptError
 from .compaction import find_last_sent
 from .edits import LoadText, find_ran, open_edits, undo_since
+from .entries import EditEntry, MessageEntry, RewindEntry
 from .summaries import needed_tokens
-from .transcript import EditEntry, MessageEntry, RewindEntry, build_view
+from .view import build_view
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -14,10 +14,11 @@ from ..errors import PromptError
 from .blocks import Message
 from .compaction import build_summary_message
 from .compactor import must_drop_thinking
+from .entries import CompactionEntry, SummaryEditEntry, SummaryUndoEntry
 from .offload import LEAST_RESULT_TOKENS
 from .preview import clean_text
 from .tokens import SAFETY
-from .transcript import CompactionEntry, SummaryEditEntry, SummaryUndoEntry, build_view
+from .view import build_view
 from .window import LEAST_OUTPUT, summary_budget
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from .blocks import (
     json_bytes,
     message_to_wire,
 )
-from .ports import Counter
-from .transcript import (
+from .entries import (
     CompactionEntry,
     CountEntry,
     Entry,
@@ -41,8 +40,9 @@ from .transcript import (
     RewindEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
-    Transcript,
 )
+from .ports import Counter
+from .transcript import Transcript
 
 # API.md 3: decide on 1.15 x the estimated part; the weights and the clamp of the learnt factor.
 SAFETY = 1.15

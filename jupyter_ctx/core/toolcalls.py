@@ -14,11 +14,11 @@ from ..errors import StoreError, ToolError
 from .blocks import Block, Text, ToolResult, ToolUse, user
 from .edits import record_edits
 from .engine import Engine
+from .entries import FateEntry, MessageEntry
 from .events import CtxEvent, ResultOffloaded, ToolFinished, ToolStarted
 from .offload import Decision, NewResult, cap_chars, finish, ingest
 from .ports import Denied, SpooledText, ToolOutput, ToolSpec
 from .repair import INTERRUPTED_TEXT
-from .transcript import FateEntry, MessageEntry
 
 SHOWN_CHARS = 2_000
 """What `ToolFinished.text` shows of a result, in characters."""

@@ -1,487 +1,36 @@
-"""The append-only transcript, and the view: what the model sees of it.
+"""The append-only transcript: its entries, the view they make, and a few facts kept up to date.
 
-Rule: an entry is never edited, reordered or removed. What the model sees is a pure function of the
-entries (`build_view`); resuming a session is reading its file. `Transcript` keeps the same result
-up to date as entries arrive, so that a step costs only what is new; a property test holds the two
-together.
+Rule: what the model sees is a pure function of the entries (`view.build_view`); resuming a session
+is reading its file. `Transcript` keeps the same result up to date as entries arrive, so that a step
+costs only what is new; a property test holds the two together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
-from .blocks import (
-    Json,
-    Message,
-    ToolResult,
-    images_of,
-    tool_results,
-    without_images,
-    without_thinking,
+from .blocks import Json, Message, ToolResult, images_of, tool_results
+from .entries import (
+    CompactionEntry,
+    CompactionFailedEntry,
+    EditEntry,
+    EditUndoneEntry,
+    Entry,
+    ExcludeEntry,
+    FateEntry,
+    MessageEntry,
+    ModelEntry,
+    OverflowEntry,
+    PinEntry,
+    PrefixEntry,
+    RewindEntry,
+    SessionEntry,
+    SummaryEditEntry,
+    SummaryUndoEntry,
+    UnpinEntry,
 )
-from .usage import Usage
-
-Trigger: TypeAlias = Literal["proactive", "reactive", "manual"]
-Kind: TypeAlias = Literal["prompt", "reply", "results", "note", "repair"]
-FateKind: TypeAlias = Literal["keep", "offload"]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionEntry:
-    """The first line: who this session is. `at` is seconds since the epoch, here and below."""
-
-    at: float
-    session_id: str
-    notebook: str | None
-    cwd: str
-    version: str
-    parent: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixEntry:
-    """System prompt and tools, frozen as sent; the newest counts.
-
-    Later ones join at a compaction.
-    """
-
-    at: float
-    system: str
-    tools: tuple[Json, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
-    """From here on the session talks to `model`; a usage figure from before is void."""
-
-    at: float
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
-class CacheMiss:
-    """What a provider said of a prompt that it could not read from its cache.
-
-    `reason` is its own word (`messages_changed`, say); `tokens` those it would have read, None if
-    it did not say.
-    """
-
-    reason: str
-    tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageEntry:
-    """One message as sent or received.
-
-    `turn` counts user prompts from 1; `step` counts model calls of the turn from 1 (0: the prompt).
-    `raw_tokens` on a reply is the uncalibrated estimate of what its usage measured for the first
-    time; with `usage` it teaches the estimate its factor. `cell_id` is the cell of the prompt.
-    `message_id` is the provider's id of a reply; `cache_miss` what it said of the cache for it.
-    `seen` on a prompt is what the model knows of notebook and namespace from here on.
-    """
-
-    at: float
-    turn: int
-    step: int
-    kind: Kind
-    message: Message
-    model: str | None = None
-    usage: Usage | None = None
-    raw_tokens: int | None = None
-    stop_reason: str | None = None
-    message_id: str | None = None
-    cell_id: str | None = None
-    cache_miss: CacheMiss | None = None
-    seen: Json | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FateEntry:
-    """What became of one tool result, decided once and never changed.
-
-    `path` names the stored text of an offloaded result, relative to the store's home; of one that
-    is kept, the text of a result whose outputs are stored beside it (an image, say).
-    """
-
-    at: float
-    tool_use_id: str
-    fate: FateKind
-    tool: str
-    chars: int
-    lines: int
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reinjected:
-    """One thing a compaction put back: what kind, which one, and its tokens (estimated)."""
-
-    kind: str
-    id: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionEntry:
-    """A compaction: the first `drop_messages` of the view give way to `message`.
-
-    `message` is one user message: the summary, then what was re-injected. Every later message
-    stays; without its thinking if `drop_thinking`, and with a line in place of each image if
-    `drop_images`. `n` counts from 1 within the session.
-    `missing` are the names in the summary that did not exist in the kernel then.
-    """
-
-    at: float
-    n: int
-    turn: int
-    trigger: Trigger
-    message: Message
-    summary: str
-    drop_messages: int
-    drop_thinking: bool
-    first_turn: int
-    last_turn: int
-    tokens_before: int
-    tokens_after: int
-    seconds: float
-    cost_usd: float | None
-    usage: Usage | None
-    reinjected: tuple[Reinjected, ...] = ()
-    focus: str | None = None
-    missing: tuple[str, ...] = ()
-    drop_images: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionFailedEntry:
-    """A compaction that brought nothing; `reason` is one sentence."""
-
-    at: float
-    turn: int
-    trigger: Trigger
-    reason: str
-    usage: Usage | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SpentEntry:
-    """Tokens paid for a reply that was not kept (its limit was raised, say), or beside one."""
-
-    at: float
-    turn: int
-    usage: Usage
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OverflowEntry:
-    """The provider refused a prompt as too long, and said what it counted and what it takes.
-
-    `actual_tokens` is its count of the view as it was then, None if it gave none or the prompt was
-    another; `limit_tokens` is a window smaller than was known, else None.
-    """
-
-    at: float
-    actual_tokens: int | None = None
-    limit_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A change to a cell or a file: what stood at `target` before, and what stands there now.
-
-    `target` is a cell's id or a file's absolute path. `before` and `after` say all that is needed
-    to put it back, None where nothing stood; of a cell `type`, `source`, `above` (the id of the
-    cell above it, None at the top) and `outputs`; of a file `text` (its newlines as they are, no
-    BOM), `encoding` if it is not UTF-8, and `folders`, how many were made for it, if any. A file's
-    text that is long is stored: `stored` is then its name, in place of `text`. `is_redacted`: the
-    text held a key of the program, which is not stored, so it cannot be put back from here.
-    """
-
-    kind: Literal["cell", "file"]
-    target: str
-    before: Json | None
-    after: Json | None
-
-
-@dataclass(frozen=True, slots=True)
-class EditEntry:
-    """An edit that the agent made in turn `turn`; `n` counts from 1 within the session."""
-
-    at: float
-    n: int
-    turn: int
-    edit: Edit
-
-
-@dataclass(frozen=True, slots=True)
-class EditUndoneEntry:
-    """Edit `n` was put back as it was before."""
-
-    at: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class CountEntry:
-    """The provider's own count of system, tools and the view as it was then, in tokens.
-
-    `raw_tokens` is the uncalibrated estimate of what no figure had covered before.
-    """
-
-    at: float
-    tokens: int
-    raw_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryEditEntry:
-    """The user rewrote the summary of compaction `n`; `message` takes its message's place.
-
-    What stands behind it stays; without its thinking if `drop_thinking`.
-    """
-
-    at: float
-    n: int
-    message: Message
-    summary: str
-    drop_thinking: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryUndoEntry:
-    """Compaction `n` is undone: what it replaced comes back before what was said since."""
-
-    at: float
-    n: int
-    drop_thinking: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RewindEntry:
-    """Back to before user turn `turn`: the view is again what it was before that prompt.
-
-    A summary that the user rewrote since stays rewritten.
-    """
-
-    at: float
-    turn: int
-
-
-@dataclass(frozen=True, slots=True)
-class PinEntry:
-    """Text kept verbatim through every compaction; `n` counts from 1."""
-
-    at: float
-    n: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class UnpinEntry:
-    """Pin `n` is taken off."""
-
-    at: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExcludeEntry:
-    """The newest `messages` of the view are left out of it from here on (a refusal, say).
-
-    `is_told`: the next prompt tells the model the reason.
-    """
-
-    at: float
-    messages: int
-    reason: str
-    is_told: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RepairEntry:
-    """The view as mended when the file had lost a line; stored, so that it stays the same."""
-
-    at: float
-    messages: tuple[Message, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownEntry:
-    """A line of a kind this version does not know, kept as it is; it changes no view."""
-
-    raw: Json
-
-
-Entry: TypeAlias = (
-    SessionEntry
-    | PrefixEntry
-    | ModelEntry
-    | MessageEntry
-    | FateEntry
-    | CompactionEntry
-    | CompactionFailedEntry
-    | SpentEntry
-    | OverflowEntry
-    | CountEntry
-    | EditEntry
-    | EditUndoneEntry
-    | SummaryEditEntry
-    | SummaryUndoEntry
-    | RewindEntry
-    | PinEntry
-    | UnpinEntry
-    | ExcludeEntry
-    | RepairEntry
-    | UnknownEntry
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replaced:
-    """The view before a compaction, and how many messages the view had right after it."""
-
-    compaction: CompactionEntry
-    before: tuple[Message, ...]
-    after: int
-
-    def shorten(self, after: int) -> _Replaced:
-        """Return the same without the kept messages from `after` on: they were left out since."""
-        end, gone = len(self.before), self.after - after
-        while gone and end:
-            end -= 1
-            gone -= bool(_kept(self.before[end], self.compaction.drop_thinking))
-        return _Replaced(self.compaction, self.before[:end], after)
-
-
-@dataclass(slots=True)
-class _Fold:
-    """The fold's state.
-
-    `turns` holds, for each user turn, how many open compactions there were when it began, and how
-    many messages the view had. Within one compaction's life the view only grows, so the two numbers
-    find the old view again without keeping a copy of it.
-    """
-
-    view: list[Message] = field(default_factory=list)
-    replaced: list[_Replaced] = field(default_factory=list)
-    turns: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    @property
-    def in_force(self) -> frozenset[int]:
-        """The numbers of the compactions that an undo can reach."""
-        return frozenset(open_.compaction.n for open_ in self.replaced)
-
-    def add(self, entry: Entry) -> None:
-        match entry:
-            case MessageEntry(message=message, kind=kind, turn=turn):
-                if kind == "prompt":
-                    self.turns.setdefault(turn, (len(self.replaced), len(self.view)))
-                self.view.append(message)
-            case CompactionEntry() as compaction:
-                before = tuple(self.view)
-                self.view = [compaction.message, *kept_messages(before, compaction)]
-                self.replaced.append(_Replaced(compaction, before, len(self.view)))
-            case SummaryEditEntry(n=n, message=message, drop_thinking=drop_thinking):
-                self._edit(n, message, drop_thinking)
-            case SummaryUndoEntry(n=n, drop_thinking=drop_thinking):
-                self._undo(n, drop_thinking)
-            case RewindEntry(turn=turn):
-                self._rewind(turn)
-            case ExcludeEntry(messages=count):
-                self._exclude(count)
-            case RepairEntry(messages=messages):
-                self.view, self.replaced, self.turns = list(messages), [], {}
-            case _:
-                pass
-
-    def _edit(self, n: int, message: Message, drop_thinking: bool) -> None:
-        """Put `message` in place of the summary of compaction `n`, if it is not undone."""
-        for index, open_ in enumerate(self.replaced):
-            if open_.compaction.n != n:
-                continue
-            if index + 1 == len(self.replaced):
-                self.view = [message, *_bare(self.view[1:], drop_thinking)]
-            else:  # a later compaction took it out of the view: it comes back by an undo
-                later = self.replaced[index + 1]
-                before = (message, *_bare(later.before[1:], drop_thinking))
-                self.replaced[index + 1] = replace(later, before=before)
-
-    def _undo(self, n: int, drop_thinking: bool) -> None:
-        if not self.replaced or self.replaced[-1].compaction.n != n:
-            return
-        last = self.replaced.pop()
-        depth, since = len(self.replaced), list(last.before)
-        moved = {}  # where a turn that began since the compaction begins now
-        for index in range(last.after, len(self.view)):
-            moved[index] = len(since)
-            kept = _kept(self.view[index], drop_thinking)
-            since += [kept] if kept else []
-        moved[len(self.view)] = len(since)
-        self.view = since
-        self.turns = {
-            turn: (depth, moved[length]) if opened > depth else (opened, length)
-            for turn, (opened, length) in self.turns.items()
-        }
-
-    def _rewind(self, turn: int) -> None:
-        if turn not in self.turns:
-            return
-        opened, length = self.turns[turn]
-        view = self.replaced[opened].before if opened < len(self.replaced) else self.view
-        self.view = list(view[:length])
-        del self.replaced[opened:]
-        self.turns = {n: began for n, began in self.turns.items() if n < turn}
-
-    def _exclude(self, count: int) -> None:
-        """Leave the newest `count` messages out; the summary the view begins with always stays."""
-        least = 1 if self.replaced else 0
-        end = max(least, len(self.view) - max(0, count))
-        del self.view[end:]
-        for index in reversed(range(len(self.replaced))):
-            if end >= self.replaced[index].after:
-                break
-            self.replaced[index] = self.replaced[index].shorten(end)
-            end = len(self.replaced[index].before)
-        lengths = [*(len(open_.before) for open_ in self.replaced), len(self.view)]
-        self.turns = {
-            turn: (opened, length)
-            for turn, (opened, length) in self.turns.items()
-            if length < lengths[opened]
-        }
-
-
-def _kept(message: Message, drop_thinking: bool) -> Message | None:
-    """Return the message as it stays, without its thinking if `drop_thinking`; None if empty."""
-    return without_thinking(message) if drop_thinking else message
-
-
-def _bare(messages: Sequence[Message], drop_thinking: bool) -> Sequence[Message]:
-    """Return as many messages, without their thinking if `drop_thinking` and there is more."""
-    return [_kept(message, drop_thinking) or message for message in messages]
-
-
-def kept_messages(view: Sequence[Message], compaction: CompactionEntry) -> tuple[Message, ...]:
-    """Return the messages of `view` that stay behind the compaction's summary, as they stay."""
-    tail = view[max(0, compaction.drop_messages) :]
-    kept = tuple(left for m in tail if (left := _kept(m, compaction.drop_thinking)))
-    return tuple(map(without_images, kept)) if compaction.drop_images else kept
-
-
-def build_view(entries: Iterable[Entry]) -> tuple[Message, ...]:
-    """Return what the model sees: the newest summary, then every message it kept.
-
-    Total: an empty transcript gives an empty view. Never edits or reorders an entry; a compaction,
-    rewind, edit or undo that names nothing known changes nothing.
-    """
-    fold = _Fold()
-    for entry in entries:
-        fold.add(entry)
-    return tuple(fold.view)
+from .view import View
 
 
 class Transcript:
@@ -492,7 +41,7 @@ class Transcript:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: list[Entry] = []
-        self._fold = _Fold()
+        self._view = View()
         self.prefix: PrefixEntry | None = None
         self.session: SessionEntry | None = None
         self.model: str | None = None
@@ -516,18 +65,39 @@ class Transcript:
             self.append(entry)
 
     def append(self, entry: Entry) -> None:
-        """Add one entry and bring view and facts up to date."""
-        excluded: Sequence[Message] = ()
-        if isinstance(entry, ExcludeEntry) and entry.messages > 0:
-            excluded = self.view[-entry.messages :]
-        before = self.prompts
-        is_known_turn = isinstance(entry, RewindEntry) and entry.turn in self._fold.turns
-        takes_back = isinstance(entry, SummaryUndoEntry | RewindEntry)
-        in_force = self._fold.in_force if takes_back else frozenset[int]()
+        """Add one entry and bring view and facts up to date; takes as long as what is new."""
         self._entries.append(entry)
-        self._fold.add(entry)
-        if takes_back:
-            self.undone |= in_force - self._fold.in_force
+        match entry:
+            case RewindEntry() | SummaryUndoEntry():
+                self._take_back(entry)
+            case ExcludeEntry():
+                self._leave_out(entry)
+            case _:
+                self._view.add(entry)
+                self._learn(entry)
+
+    def _take_back(self, entry: RewindEntry | SummaryUndoEntry) -> None:
+        """Bring an older view back: compactions since are undone, prompts that were rewound go."""
+        in_force, turns = self._view.in_force, self._view.turns
+        self._view.add(entry)
+        self.undone |= in_force - self._view.in_force
+        if isinstance(entry, RewindEntry) and entry.turn in turns:
+            self._forget([turn for turn in self.prompts if turn >= entry.turn])
+
+    def _leave_out(self, entry: ExcludeEntry) -> None:
+        """Leave the newest messages out of the view, and the prompts among them."""
+        end = max(0, len(self.view) - max(0, entry.messages))
+        excluded = {id(message) for message in self.view[end:]}
+        self._view.add(entry)
+        self._forget([turn for turn, prompt in self.prompts.items() if id(prompt) in excluded])
+
+    def _forget(self, turns: Iterable[int]) -> None:
+        for turn in turns:
+            del self.prompts[turn]
+            self._gone.add(turn)
+
+    def _learn(self, entry: Entry) -> None:
+        """Take in what an entry says of the session."""
         match entry:
             case SessionEntry():
                 self.session = entry
@@ -535,22 +105,10 @@ class Transcript:
                 self.prefix = entry
             case ModelEntry(model=model):
                 self.model = model
-            case MessageEntry(turn=turn, kind=kind, message=message):
-                self.turn = max(self.turn, turn)
-                for result in tool_results(message):
-                    self.results[result.tool_use_id] = result
-                    self._result_turns.setdefault(result.tool_use_id, turn)
-                if kind == "prompt":
-                    self.prompts[turn] = message
-                    if entry.seen is not None:
-                        self._seen[turn] = entry.seen
+            case MessageEntry():
+                self._learn_message(entry)
             case OverflowEntry(limit_tokens=int(limit)):
                 self.learnt_windows[self.model] = limit
-            case RewindEntry(turn=turn) if is_known_turn:
-                self.prompts = {n: m for n, m in self.prompts.items() if n < turn}
-            case ExcludeEntry():
-                gone = {id(message) for message in excluded}
-                self.prompts = {n: m for n, m in self.prompts.items() if id(m) not in gone}
             case FateEntry(tool_use_id=tool_use_id):
                 self.fates.setdefault(tool_use_id, entry)
             case CompactionEntry():
@@ -562,21 +120,34 @@ class Transcript:
                 self.edits.append(entry)
             case EditUndoneEntry(n=n):
                 self.undone_edits.add(n)
-            case SummaryEditEntry(n=n, message=message, summary=summary):
-                self.edited.add(n)
-                self.compactions = [
-                    replace(old, message=message, summary=summary) if old.n == n else old
-                    for old in self.compactions
-                ]
+            case SummaryEditEntry():
+                self._rewrite(entry)
             case PinEntry(n=n, text=text):
                 self.pins[n] = text
                 self.unpinned.pop(n, None)
-            case UnpinEntry(n=n):
-                if n in self.pins:
-                    self.unpinned[n] = self.pins.pop(n)
+            case UnpinEntry(n=n) if n in self.pins:
+                self.unpinned[n] = self.pins.pop(n)
             case _:
                 pass
-        self._gone |= before.keys() - self.prompts.keys()
+
+    def _learn_message(self, entry: MessageEntry) -> None:
+        turn = entry.turn
+        self.turn = max(self.turn, turn)
+        for result in tool_results(entry.message):
+            self.results[result.tool_use_id] = result
+            self._result_turns.setdefault(result.tool_use_id, turn)
+        if entry.kind == "prompt":
+            self.prompts[turn] = entry.message
+            if entry.seen is not None:
+                self._seen[turn] = entry.seen
+
+    def _rewrite(self, entry: SummaryEditEntry) -> None:
+        """Let the compaction say what the user made of its summary."""
+        self.edited.add(entry.n)
+        self.compactions = [
+            replace(old, message=entry.message, summary=entry.summary) if old.n == entry.n else old
+            for old in self.compactions
+        ]
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -608,25 +179,30 @@ class Transcript:
     @property
     def view(self) -> Sequence[Message]:
         """What the model sees; equal to `build_view(entries)`. Not to be changed."""
-        return self._fold.view
+        return self._view.messages
 
     @property
     def active_compaction(self) -> CompactionEntry | None:
         """The compaction whose summary the view begins with, None if there is none."""
-        if not self._fold.replaced:
+        if not self._view.replaced:
             return None
-        n = self._fold.replaced[-1].compaction.n
+        n = self._view.replaced[-1].compaction.n
         return next((entry for entry in reversed(self.compactions) if entry.n == n), None)
+
+    @property
+    def depth(self) -> int:
+        """How many compactions an undo can take back, one after the other."""
+        return len(self._view.replaced)
 
     @property
     def turns(self) -> Sequence[int]:
         """The turns that a rewind can go back to before, ascending."""
-        return tuple(sorted(self._fold.turns))
+        return tuple(sorted(self._view.turns))
 
     def opened_since(self, turn: int) -> tuple[int, ...]:
         """Return the compactions in force that came after the prompt of `turn`, newest first."""
-        opened, _ = self._fold.turns[turn]
-        return tuple(old.compaction.n for old in reversed(self._fold.replaced[opened:]))
+        opened, _ = self._view.turns[turn]
+        return tuple(old.compaction.n for old in reversed(self._view.replaced[opened:]))
 
     @property
     def stored(self) -> Sequence[FateEntry]:
@@ -685,18 +261,12 @@ class Transcript:
 
     def turns_of_results(self, tool_use_ids: Iterable[str]) -> tuple[int, ...]:
         """Return the user turns in which these results came, ascending, each once."""
-        wanted = set(tool_use_ids)
-        turns = {
-            entry.turn
-            for entry in self._entries
-            if isinstance(entry, MessageEntry)
-            and any(result.tool_use_id in wanted for result in tool_results(entry.message))
-        }
-        return tuple(sorted(turns))
+        turns = self._result_turns
+        return tuple(sorted({turns[id_] for id_ in tool_use_ids if id_ in turns}))
 
     def replaced_by(self, n: int) -> tuple[Message, ...]:
         """Return the messages that open compaction `n` took out of the view; empty if not open."""
-        for old in self._fold.replaced:
+        for old in self._view.replaced:
             if old.compaction.n == n:
                 return old.before[: max(0, old.compaction.drop_messages)]
         return ()

@@ -11,16 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from .entries import CompactionEntry, Entry, MessageEntry, RewindEntry, SummaryUndoEntry
 from .ports import ModelFacts
 from .tokens import Used
-from .transcript import (
-    CompactionEntry,
-    Entry,
-    MessageEntry,
-    RewindEntry,
-    SummaryUndoEntry,
-    Transcript,
-)
+from .transcript import Transcript
 from .usage import Usage
 
 # DESIGN.md 5, When.

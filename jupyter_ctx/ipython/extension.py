@@ -381,7 +381,7 @@ class StoredTexts:
 
     def names(self) -> Sequence[str]:
         """Return the names of all results, prompts and turns, oldest first."""
-        from ..core.transcript import FateEntry, MessageEntry
+        from ..core.entries import FateEntry, MessageEntry
 
         names: list[str] = []
         for entry in self._stored.entries:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
-from ..core.transcript import Edit, EditEntry, EditUndoneEntry, Entry
+from ..core.entries import Edit, EditEntry, EditUndoneEntry, Entry
 from .plaintext import shown_exactly
 
 Kind: TypeAlias = Literal["", "cell", "file"]

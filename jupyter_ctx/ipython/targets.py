@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from ..core.absent import NoNotebook
 from ..core.blocks import ToolUse
+from ..core.entries import Entry
 from ..core.ports import Notebook, ToolSpec
-from ..core.transcript import Entry
 from ..errors import ToolError
 from ..tools.filestate import load
 from ..tools.project import Project

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from ..core.blocks import Block, Json, Opaque, Text, Thinking, ToolUse
+from ..core.entries import CacheMiss
 from ..core.ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart, ToolPart
-from ..core.transcript import CacheMiss
 from ..core.usage import Usage
 from ..errors import StreamBrokenError
 from .anthropic_wire import mend, mend_text

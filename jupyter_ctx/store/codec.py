@@ -34,7 +34,7 @@ from ..core.blocks import (
     ToolUse,
     block_to_wire,
 )
-from ..core.transcript import (
+from ..core.entries import (
     CacheMiss,
     CompactionEntry,
     CompactionFailedEntry,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.transcript import Entry, RepairEntry, UnknownEntry
+from ..core.entries import Entry, RepairEntry, UnknownEntry
 from ..errors import StoreError
 from .codec import dump_line, load_line
 from .files import FILE_MODE, ShortWriteError, open_new, open_regular, store_errors, write_all

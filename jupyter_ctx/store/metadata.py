@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..core.blocks import title_of
-from ..core.transcript import (
+from ..core.entries import (
     CompactionEntry,
     CompactionFailedEntry,
     Entry,

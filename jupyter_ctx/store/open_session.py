@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TextIO, Unpack
 
 from ..core.blocks import tool_uses
+from ..core.entries import EditEntry, Entry, FateEntry, MessageEntry, SessionEntry
 from ..core.ports import ToolOutput
-from ..core.transcript import EditEntry, Entry, FateEntry, MessageEntry, SessionEntry
 from ..errors import StoreError
 from .files import open_regular, remove_leftovers, replace_file, store_errors
 from .jsonl import JsonlFile

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from .._version import __version__
 from ..core.blocks import Message, without_thinking
-from ..core.transcript import Entry, MessageEntry, RepairEntry, SessionEntry, build_view
+from ..core.entries import Entry, MessageEntry, RepairEntry, SessionEntry
+from ..core.view import build_view
 from ..errors import StoreError
 from .codec import dump_line
 from .files import FOLDER_MODE, make_folder, open_new, open_regular, store_errors, write_all

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from ..core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse, words_of
-from ..core.transcript import Entry, MessageEntry
+from ..core.entries import Entry, MessageEntry
 
 
 def turn_text(entries: Sequence[Entry], turn: int) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core.blocks import Json
+from ..core.entries import Edit
 from ..core.ports import (
     Applied,
     CellChange,
@@ -28,7 +29,6 @@ from ..core.ports import (
     ToolOutput,
     ToolSpec,
 )
-from ..core.transcript import Edit
 from ..errors import ToolError, UnreadError
 from .base import Handler, Tool, find_near, load_description, make_schema, quote_names
 from .python import run_source

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from ..core.absent import NoNotebook
 from ..core.blocks import Json
+from ..core.entries import Edit
 from ..core.ports import Notebook, NotebookCell, NotebookState, ToolOutput, ToolSpec
 from ..core.preview import count_lines
-from ..core.transcript import Edit
 from ..errors import ToolError
 from .base import Tool, load_description, make_schema
 from .filestate import MOST_BYTES, Loaded, load, opened, read_most, save, state_of

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_ctx.core.blocks import Block, Image, Message, Text, ToolResult, ToolUse, tool_results
+from jupyter_ctx.core.entries import Kind, MessageEntry, ModelEntry, RepairEntry
 from jupyter_ctx.core.tokens import TokenMeter
-from jupyter_ctx.core.transcript import Kind, MessageEntry, ModelEntry, RepairEntry, Transcript
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.models.counting import TiktokenCounter
 from jupyter_ctx.models.facts import find_row

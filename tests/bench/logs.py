@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jupyter_ctx.core.blocks import Message, Text, ToolResult, ToolUse
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     Entry,
     FateEntry,
     MessageEntry,

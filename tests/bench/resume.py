@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+from jupyter_ctx.core.entries import Entry
 from jupyter_ctx.core.ports import Delta, ModelFacts, Request
-from jupyter_ctx.core.transcript import Entry
 from jupyter_ctx.models.anthropic_wire import MessageWires, build_params
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import ScriptedModel, make_session, reply

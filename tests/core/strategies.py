@@ -17,8 +17,7 @@ from jupyter_ctx.core.blocks import (
     assistant,
     user,
 )
-from jupyter_ctx.core.ports import ModelFacts
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     CompactionEntry,
     CompactionFailedEntry,
     CountEntry,
@@ -37,6 +36,7 @@ from jupyter_ctx.core.transcript import (
     UnknownEntry,
     UnpinEntry,
 )
+from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.usage import Usage
 
 

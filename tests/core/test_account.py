@@ -19,8 +19,7 @@ from jupyter_ctx.core.account import (
     Budgets,
     Weights,
 )
-from jupyter_ctx.core.tokens import TokenMeter
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     Entry,
     ExcludeEntry,
     FateEntry,
@@ -28,8 +27,9 @@ from jupyter_ctx.core.transcript import (
     Reinjected,
     RewindEntry,
     SpentEntry,
-    Transcript,
 )
+from jupyter_ctx.core.tokens import TokenMeter
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.core.window import Limits
 

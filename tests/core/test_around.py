@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jupyter_ctx.core.around import CUT_TEXT, MOST_LINE_CHARS, MOST_SHOWN_LINES, cut_to
 from jupyter_ctx.core.blocks import text_of
 from jupyter_ctx.core.compaction import is_instruction
+from jupyter_ctx.core.entries import CompactionEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,
     CompactionFinished,
@@ -19,7 +20,6 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.memory import MOST_FACT_CHARS, MOST_FACTS, split_memory
 from jupyter_ctx.core.ports import HookOutcome, ModelFacts
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import CompactionEntry
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import CompactionError
 from jupyter_ctx.testing import (

@@ -14,6 +14,7 @@ from jupyter_ctx.core import background
 from jupyter_ctx.core.account import FIRST_CALL, Bill
 from jupyter_ctx.core.blocks import text_of
 from jupyter_ctx.core.compaction import is_instruction
+from jupyter_ctx.core.entries import CompactionEntry, Entry, PrefixEntry, SpentEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,
     CompactionFinished,
@@ -24,7 +25,6 @@ from jupyter_ctx.core.events import (
 )
 from jupyter_ctx.core.ports import Delta, HookOutcome, ModelFacts, Request
 from jupyter_ctx.core.preparation import Preparation
-from jupyter_ctx.core.transcript import CompactionEntry, Entry, PrefixEntry, SpentEntry
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.errors import AuthError, CtxError, OverloadedError, PromptTooLongError
 from jupyter_ctx.session import Session

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from jupyter_ctx.core.blocks import Text, user
 from jupyter_ctx.core.breaks import ExplainedMiss, find_cache_misses
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     CacheMiss,
     Entry,
     MessageEntry,

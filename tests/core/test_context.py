@@ -13,8 +13,9 @@ from jupyter_ctx.core.context import (
     find_steps_left,
     largest_parts,
 )
+from jupyter_ctx.core.entries import MessageEntry
 from jupyter_ctx.core.tokens import Used
-from jupyter_ctx.core.transcript import MessageEntry, Transcript
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 
 from .strategies import compaction_entry, prompt, reply_entry, results_entry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_ctx.core.entries import CompactionEntry, CountEntry
 from jupyter_ctx.core.exact import is_worth_asking
 from jupyter_ctx.core.ports import ModelFacts, Request, ToolOutput
 from jupyter_ctx.core.tokens import Used
-from jupyter_ctx.core.transcript import CompactionEntry, CountEntry
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.core.window import Limits
 from jupyter_ctx.errors import CtxError, OverloadedError

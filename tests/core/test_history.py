@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jupyter_ctx.core.entries import RewindEntry, SummaryUndoEntry
 from jupyter_ctx.core.history import UsagePoint, find_usage_points
-from jupyter_ctx.core.transcript import RewindEntry, SummaryUndoEntry
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.testing import ScriptedModel, make_session, reply
 

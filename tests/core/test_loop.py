@@ -31,8 +31,8 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import Allowed, ModelFacts, ToolOutput
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.repair import INTERRUPTED_TEXT, repair
-from jupyter_ctx.core.transcript import build_view
 from jupyter_ctx.core.usage import Prices, Usage
+from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import (
     BusyError,
     CompactionError,

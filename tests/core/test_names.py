@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_ctx.core.entries import Reinjected
 from jupyter_ctx.core.names import (
     MOST_CODE_CHARS,
     MOST_NAMES,
@@ -19,7 +20,7 @@ from jupyter_ctx.core.names import (
     missing_line,
 )
 from jupyter_ctx.core.ports import Cell
-from jupyter_ctx.core.transcript import Reinjected, Transcript
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.testing import FakeKernel, call
 from tests.core.strategies import compaction_entry, prompt, reply_entry
 

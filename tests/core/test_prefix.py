@@ -22,9 +22,7 @@ from jupyter_ctx.core.blocks import (
     user,
 )
 from jupyter_ctx.core.breaks import REFUSED, Cause, find_cause
-from jupyter_ctx.core.ports import Request
-from jupyter_ctx.core.prefix import PrefixWatch, find_differences
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     Entry,
     ExcludeEntry,
     ModelEntry,
@@ -35,6 +33,8 @@ from jupyter_ctx.core.transcript import (
     SummaryEditEntry,
     SummaryUndoEntry,
 )
+from jupyter_ctx.core.ports import Request
+from jupyter_ctx.core.prefix import PrefixWatch, find_differences
 from jupyter_ctx.testing import FakeSession, ScriptedModel, call, make_session, reply
 from tests.kernels import Ran
 

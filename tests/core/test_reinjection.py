@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Text, user
+from jupyter_ctx.core.entries import FateEntry, MessageEntry, PinEntry
 from jupyter_ctx.core.gathering import HEAD_SHARE, build_sections, head_tokens
 from jupyter_ctx.core.ports import Cell, EditedFile, ModelFacts, PlanItem, Skill
 from jupyter_ctx.core.recent import Source, choose_sources, merge_by_time
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.reinjection import MOST_OLDER, choose_plan, choose_skills
-from jupyter_ctx.core.transcript import FateEntry, MessageEntry, PinEntry
 from jupyter_ctx.core.window import Limits
 from jupyter_ctx.testing import FakeKernel, FakeWorkspace, ScriptedModel, make_session
 

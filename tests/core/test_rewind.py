@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import text_of
+from jupyter_ctx.core.entries import MessageEntry, RewindEntry
 from jupyter_ctx.core.ports import ModelFacts
-from jupyter_ctx.core.transcript import MessageEntry, RewindEntry, build_view
+from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import BusyError, CompactionError, PromptError
 from jupyter_ctx.testing import MemoryStore, ScriptedModel, call, make_session, reply
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Message, Text, Thinking, user
-from jupyter_ctx.core.repair import repair
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     CompactionFailedEntry,
     Entry,
     ExcludeEntry,
@@ -20,11 +22,11 @@ from jupyter_ctx.core.transcript import (
     SessionEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
-    Transcript,
     UnpinEntry,
-    build_view,
-    kept_messages,
 )
+from jupyter_ctx.core.repair import repair
+from jupyter_ctx.core.transcript import Transcript
+from jupyter_ctx.core.view import build_view, kept_messages
 
 from .strategies import (
     Maker,
@@ -269,3 +271,25 @@ def test_turns_of_messages() -> None:
     assert transcript.turns_of(transcript.view) == (1, 2)
     assert transcript.turns_of([user(Text("elsewhere"))]) is None
     assert transcript.messages_since_prompt(2) == 0
+
+
+class Shut(dict[int, Message]):
+    """Prompts that can be added to, but not gone through."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("the earlier prompts were gone through")
+
+    keys = values = items = __iter__
+
+
+def test_an_entry_costs_what_is_new() -> None:
+    """No entry but those that take something back makes the transcript look at earlier prompts."""
+    transcript = Transcript([prompt("one")])
+    transcript.prompts = Shut(transcript.prompts)
+
+    for entry in (reply_entry(), prompt("two", 2), results_entry(), compaction_entry(1, 1)):
+        transcript.append(entry)
+
+    assert transcript.turn == 2
+    with pytest.raises(AssertionError, match="gone through"):
+        transcript.append(RewindEntry(0.0, 2))

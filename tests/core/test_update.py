@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Message, Text
-from jupyter_ctx.core.offload import Room, ingest_prompt
-from jupyter_ctx.core.ports import Update
-from jupyter_ctx.core.tokens import SAFETY
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     Entry,
     ExcludeEntry,
     MessageEntry,
     RewindEntry,
     SummaryUndoEntry,
-    Transcript,
 )
+from jupyter_ctx.core.offload import Room, ingest_prompt
+from jupyter_ctx.core.ports import Update
+from jupyter_ctx.core.tokens import SAFETY
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.update import CUT_LINE, fit_update
 from jupyter_ctx.core.window import Limits
 from jupyter_ctx.testing import FakeUpdates, LetterCounter, ScriptedModel, make_session, reply

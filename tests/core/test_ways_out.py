@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_ctx.core.blocks import Text, text_of
 from jupyter_ctx.core.compaction import is_instruction
+from jupyter_ctx.core.entries import CompactionEntry, ExcludeEntry, MessageEntry, SpentEntry
 from jupyter_ctx.core.events import CtxEvent, NoteAdded, RetryScheduled, StepFinished, TurnFinished
 from jupyter_ctx.core.loop import PAUSED_TEXT
 from jupyter_ctx.core.ports import (
@@ -23,7 +24,6 @@ from jupyter_ctx.core.ports import (
 )
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.repair import repair
-from jupyter_ctx.core.transcript import CompactionEntry, ExcludeEntry, MessageEntry, SpentEntry
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import OverloadedError, PromptTooLongError, RequestTooLargeError
 from jupyter_ctx.testing import (

@@ -24,9 +24,9 @@ from jupyter_ctx.core.blocks import (
 )
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.engine import LEAST_MOST_BYTES
+from jupyter_ctx.core.entries import CompactionEntry
 from jupyter_ctx.core.offload import MOST_BYTES
 from jupyter_ctx.core.ports import ModelFacts, Request, ToolOutput
-from jupyter_ctx.core.transcript import CompactionEntry
 from jupyter_ctx.errors import PromptTooLongError, RequestTooLargeError
 from jupyter_ctx.models.anthropic_wire import MessageWires, build_params
 from jupyter_ctx.testing import (

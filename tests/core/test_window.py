@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core.entries import RewindEntry, SummaryUndoEntry
 from jupyter_ctx.core.tokens import Used
-from jupyter_ctx.core.transcript import RewindEntry, SummaryUndoEntry, Transcript
+from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.core.window import (
     Limits,

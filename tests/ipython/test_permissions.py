@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.config import PermissionMode
 from jupyter_ctx.core.blocks import ToolUse
+from jupyter_ctx.core.entries import Edit, EditEntry, Entry
 from jupyter_ctx.core.ports import Allowed, Denied, NotebookCell, NotebookState, ToolSpec
-from jupyter_ctx.core.transcript import Edit, EditEntry, Entry
 from jupyter_ctx.errors import PromptError, StoreError
 from jupyter_ctx.ipython.asked import DIFF_LINES, ask_plainly, unified
 from jupyter_ctx.ipython.permissions import (

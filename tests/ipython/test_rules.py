@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_ctx.core.transcript import Edit, EditEntry, EditUndoneEntry, Entry
+from jupyter_ctx.core.entries import Edit, EditEntry, EditUndoneEntry, Entry
 from jupyter_ctx.ipython.rules import (
     CELL_VERBS,
     FILE_VERBS,

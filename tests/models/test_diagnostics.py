@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import Text, user
 from jupyter_ctx.core.cache import place_breakpoints
+from jupyter_ctx.core.entries import CacheMiss
 from jupyter_ctx.core.ports import ReplyDone, Request
-from jupyter_ctx.core.transcript import CacheMiss
 from jupyter_ctx.models.anthropic import asks_why_missed
 from jupyter_ctx.models.anthropic_stream import ReplyReader
 from jupyter_ctx.models.anthropic_wire import MessageWires, build_params, build_prompt

@@ -16,8 +16,8 @@ import numpy as np
 
 from jupyter_ctx.core.blocks import Message, words_of
 from jupyter_ctx.core.compaction import build_instruction
+from jupyter_ctx.core.entries import CompactionEntry, FateEntry, MessageEntry
 from jupyter_ctx.core.reinjection import Instruction, choose_instructions, choose_lines
-from jupyter_ctx.core.transcript import CompactionEntry, FateEntry, MessageEntry
 from jupyter_ctx.core.window import DEFAULTS, TAIL_SHARE, Limits, share, summary_budget
 from jupyter_ctx.prompts import load_prompt
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import Block, Text, ToolUse, text_of
 from jupyter_ctx.core.compaction import is_instruction
+from jupyter_ctx.core.entries import CompactionEntry, ExcludeEntry
 from jupyter_ctx.core.events import CompactionFailed, TurnFinished
 from jupyter_ctx.core.ports import (
     BlockDone,
@@ -26,7 +27,6 @@ from jupyter_ctx.core.ports import (
     ToolSpec,
 )
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.transcript import CompactionEntry, ExcludeEntry
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.core.window import Limits, summary_budget
 from jupyter_ctx.errors import PromptTooLongError

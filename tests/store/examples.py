@@ -10,7 +10,7 @@ from jupyter_ctx.core.blocks import (
     assistant,
     user,
 )
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     CacheMiss,
     CompactionEntry,
     CompactionFailedEntry,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_ctx.core import transcript
 from jupyter_ctx.core.blocks import (
     PARTS,
     Block,
@@ -23,7 +22,7 @@ from jupyter_ctx.core.blocks import (
     ToolUse,
     message_to_wire,
 )
-from jupyter_ctx.core.transcript import Entry, MessageEntry, PrefixEntry, UnknownEntry
+from jupyter_ctx.core.entries import Entry, MessageEntry, PrefixEntry, UnknownEntry
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store import codec
@@ -131,7 +130,7 @@ def test_the_golden_file_loads_and_is_written_the_same() -> None:
 
 def test_the_golden_file_has_every_kind() -> None:
     """No kind of entry is without a stored form, nor without its place in the golden file."""
-    kinds = set(get_args(transcript.Entry))
+    kinds = set(get_args(Entry))
     stored = {json.loads(line)["type"] for line in GOLDEN.read_bytes().splitlines()}
 
     assert {*codec.TYPES.values(), UnknownEntry} == kinds == {type(entry) for entry in EXAMPLES}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_ctx.core.transcript import PinEntry, UnknownEntry
+from jupyter_ctx.core.entries import PinEntry, UnknownEntry
 from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store.codec import dump_line
 from jupyter_ctx.store.jsonl import JsonlFile, load_entries

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_ctx.core.repair import repair
-from jupyter_ctx.core.transcript import build_view
+from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store.sessions import SessionStore
 

@@ -18,9 +18,7 @@ from jupyter_ctx.core.blocks import (
     assistant,
     user,
 )
-from jupyter_ctx.core.ports import ToolOutput
-from jupyter_ctx.core.repair import INTERRUPTED_TEXT
-from jupyter_ctx.core.transcript import (
+from jupyter_ctx.core.entries import (
     Entry,
     FateEntry,
     MessageEntry,
@@ -28,9 +26,11 @@ from jupyter_ctx.core.transcript import (
     RepairEntry,
     SessionEntry,
     SpentEntry,
-    build_view,
 )
+from jupyter_ctx.core.ports import ToolOutput
+from jupyter_ctx.core.repair import INTERRUPTED_TEXT
 from jupyter_ctx.core.usage import Usage
+from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store.codec import dump_line
 from jupyter_ctx.store.open_session import MemorySession, OpenSession
