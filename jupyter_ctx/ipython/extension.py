@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from ..store.sessions import AnySession, SessionStore
     from ..tools import Registry
     from ..tools.project import Project
+    from ..tools.seen import Seen
     from .document import Document
     from .kernel import IPythonKernel
     from .redaction import LiveRedactor
     from .reports import Finding
+    from .updates import KernelUpdates
 
 _run_here: set[str] = set()
 """Sessions that were open in this process: the extension may be loaded again, or `/resume` them."""
@@ -202,14 +204,19 @@ class Wiring:
         from ..models import choose_model
         from ..session import Place, Session
         from ..tools import make_tools
+        from ..tools.seen import Seen
         from .targets import Targets
+        from .updates import ToolNotebook
 
         kernel = self._kernel(stored, settings)
         try:
             name, why = choose_model(settings, os.environ)
             notebook = self._notebook(kernel)
-            tools = make_tools(kernel, StoredTexts(stored), settings, notebook=notebook)
-            ports = self._ports(stored, kernel, tools, name)
+            seen = Seen()
+            updates = self._updates(kernel, notebook, seen)
+            told = ToolNotebook(notebook, updates.note_applied)
+            tools = make_tools(kernel, StoredTexts(stored), settings, notebook=told, seen=seen)
+            ports = self._ports(stored, kernel, tools, name, updates)
             where = Place(
                 stored.session_id,
                 stored.info.notebook,
@@ -237,7 +244,14 @@ class Wiring:
 
     # The parts ----------------------------------------------------------------------------------
 
-    def _ports(self, stored: AnySession, kernel: IPythonKernel, tools: Registry, model: str) -> Any:
+    def _ports(
+        self,
+        stored: AnySession,
+        kernel: IPythonKernel,
+        tools: Registry,
+        model: str,
+        updates: KernelUpdates,
+    ) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
 
@@ -254,6 +268,7 @@ class Wiring:
             make_model=self.make_model,
             known_facts=self.known_facts,
             finish_turn=tools.finish_turn,
+            updates=updates,
         )
 
     def _project(self, settings: Settings) -> Project:
@@ -266,6 +281,18 @@ class Wiring:
             guarded = []
         notebook = place.find_notebook(self._shell.user_ns, os.environ)
         return Project(find_root(notebook, place.find_folder()), guarded)
+
+    def _updates(self, kernel: IPythonKernel, notebook: Document, seen: Seen) -> KernelUpdates:
+        """Return who watches what changes between turns; the agent's own runs are told to it."""
+        from .updates import KernelUpdates, Surroundings
+
+        def look_around() -> Surroundings:
+            return Surroundings(place.today(), place.find_folder())
+
+        call = self._agent.bridge.call
+        updates = KernelUpdates(kernel, notebook, kernel.look_at_names, call, look_around, seen)
+        kernel.watcher = updates
+        return updates
 
     def _notebook(self, kernel: IPythonKernel) -> Document:
         """Return the notebook document: by its page where there is one."""

@@ -11,6 +11,7 @@ from typing import Any
 from ..core.ports import Variable
 from ..tools.measures import memory_of, shape_of
 from ..tools.naming import type_name
+from .watched import MOST_NAMES, NameMark
 
 _IPYTHON_NAMES = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 """Names IPython puts into the namespace; `open` only when it is IPython's."""
@@ -40,6 +41,31 @@ def list_variables(
     """Return the user's variables, sorted by name; `bound_in` says which cell bound a name."""
     found = sorted(user_names(names, hidden).items())
     return [_variable(name, value, bound_in(name)) for name, value in found]
+
+
+def mark_names(
+    names: Mapping[str, object],
+    hidden: Mapping[str, object],
+    bound_in: Callable[[str], str | None],
+) -> tuple[dict[str, NameMark], int]:
+    """Return what each of the user's names is, the last `MOST_NAMES`, and how many more there are.
+
+    In the order of the namespace; bounded work, and nothing that could compute is called.
+    """
+    found = list(user_names(names, hidden).items())
+    marks = {}
+    for name, value in found[-MOST_NAMES:]:
+        kind = type_name(type(value))
+        what = f"{kind} {_shape(value)}".strip()
+        marks[name] = NameMark(what[:120], f"{id(value):x}", bound_in(name) or "")
+    return marks, max(0, len(found) - MOST_NAMES)
+
+
+def _shape(value: object) -> str:
+    try:
+        return shape_of(value)
+    except Exception as error:
+        return f"broken: {type_name(type(error))}"
 
 
 def _variable(name: str, value: object, cell: str | None) -> Variable:

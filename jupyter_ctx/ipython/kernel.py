@@ -12,11 +12,12 @@ from ..config import Settings
 from ..core.ports import Cell, Execution, Variable
 from ..core.redact import Redactor
 from .capture import run_nested
-from .inventory import list_variables
+from .inventory import list_variables, mark_names
 from .live import Sink
 from .nested import NestedLoop
 from .recorder import CellRecorder
 from .spool import Spool
+from .watched import NameMark
 
 T = TypeVar("T")
 
@@ -29,12 +30,27 @@ class MainCaller(Protocol):
         ...
 
 
+class RunWatcher(Protocol):
+    """Is told when the agent's code runs; on the main thread."""
+
+    def before_run(self) -> None:
+        """It is about to run."""
+        ...
+
+    def after_run(self) -> None:
+        """It has run, however it ended."""
+        ...
+
+
 class IPythonKernel:
     """A kernel over one InteractiveShell, in ipykernel or in a terminal.
 
-    `caller` brings calls to the main thread. `make_sink` is called there for each run and returns
+    `watcher`, where one is set, is told of the agent's runs. `caller` brings calls to the main
+    thread. `make_sink` is called there for each run and returns
     where its output is shown; `make_spool` where a long text goes. Close it when done.
     """
+
+    watcher: RunWatcher | None = None
 
     def __init__(
         self,
@@ -78,6 +94,11 @@ class IPythonKernel:
             lambda: list_variables(shell.user_ns, shell.user_ns_hidden, bound_in)
         )
 
+    def look_at_names(self) -> tuple[dict[str, NameMark], int]:
+        """Return what each of the user's names is, and how many more there are; main thread."""
+        shell = self._shell
+        return mark_names(shell.user_ns, shell.user_ns_hidden, self._recorder.bound_in)
+
     async def load_cells(self) -> Sequence[Cell]:
         """Return the executed cells, oldest execution first; one per cell id (its newest)."""
         return await self._caller.call(self._recorder.cells)
@@ -87,8 +108,18 @@ class IPythonKernel:
         self._loop.close()
 
     def _run(self, code: str) -> Execution:
+        if self.watcher is not None:
+            self.watcher.before_run()
+        try:
+            return self._run_nested(code)
+        finally:
+            self._recorder.mark_bindings()
+            if self.watcher is not None:
+                self.watcher.after_run()
+
+    def _run_nested(self, code: str) -> Execution:
         with self._recorder.paused():
-            execution = run_nested(
+            return run_nested(
                 self._shell,
                 code,
                 sink=self._make_sink(),
@@ -97,5 +128,3 @@ class IPythonKernel:
                 make_spool=self._make_spool,
                 loop=self._loop,
             )
-        self._recorder.mark_bindings()
-        return execution
