@@ -51,9 +51,15 @@ def weighted(server, session):
 
 @functools.cache
 def played(window, mode, count=9):
-    """Return the cost of a session of `count` turns of 18,000 tokens, and its compactions."""
+    """Return the cost of a session of `count` turns of 18,000 tokens, and its compactions.
+
+    Each waits for its summary: where one made beside the steps is there, time has its say.
+    """
     script = turns(count, lines=300)
-    with served(script, window) as server, talk(server, compaction=mode) as session:
+    with (
+        served(script, window) as server,
+        talk(server, compaction=mode, prepare_calls=0) as session,
+    ):
         for n in range(count):
             assert run(session, f"turn {n}")[-1].outcome == "done"
         assert_healthy(server)

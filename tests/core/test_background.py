@@ -18,6 +18,7 @@ from jupyter_ctx.core.entries import CompactionEntry, Entry, PrefixEntry, SpentE
 from jupyter_ctx.core.events import (
     CompactionFailed,
     CompactionFinished,
+    CompactionStarted,
     ContextChanged,
     CtxEvent,
     RetryScheduled,
@@ -26,7 +27,13 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import Delta, HookOutcome, ModelFacts, Request
 from jupyter_ctx.core.preparation import Preparation
 from jupyter_ctx.core.usage import Prices
-from jupyter_ctx.errors import AuthError, CtxError, OverloadedError, PromptTooLongError
+from jupyter_ctx.errors import (
+    AuthError,
+    CompactionError,
+    CtxError,
+    OverloadedError,
+    PromptTooLongError,
+)
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import (
     FakeHooks,
@@ -59,6 +66,7 @@ class Worker(ScriptedModel):
         self.faults: list[BaseException | ScriptedReply] = []
         self.troubles: list[BaseException] = []
         self.summaries: dict[str, Request] = {}
+        self.last_words = "Done."
         self.held: asyncio.Event | None = None
         self.running = self.most_running = 0
 
@@ -86,7 +94,7 @@ class Worker(ScriptedModel):
         self.left -= 1
         if self.left <= 0:
             self.left = self.steps
-            return reply("Done.")
+            return reply(self.last_words)
         return reply(f"Step {self.left}.", call("make"))
 
     def _summary(self, request: Request) -> ScriptedReply | BaseException:
@@ -282,6 +290,93 @@ def test_a_failure_counts_and_the_compaction_comes_the_ordinary_way():
     assert session.transcript.failures_in_a_row == 0
 
 
+def held_until_due(model: Worker, session: FakeSession) -> list[CtxEvent]:
+    """Run a turn whose first summary is let go when the reserve waits for it."""
+    model.held, events = asyncio.Event(), list[CtxEvent]()
+
+    def see(event: CtxEvent) -> None:
+        events.append(event)
+        if isinstance(event, CompactionStarted) and model.held is not None:
+            model.held.set()
+
+    session.ask("go", on_event=see)
+    return events
+
+
+def compactions_in(events: list[CtxEvent]) -> list[CtxEvent]:
+    kinds = CompactionStarted | CompactionFailed | CompactionFinished
+    return [event for event in events if isinstance(event, kinds)]
+
+
+def test_one_that_fails_while_it_is_waited_for_gives_way_to_a_new_one():
+    """The reserve waits for a summary that fails: that is told, and another is asked for."""
+    model = Worker(steps=70)
+    model.faults = [AuthError("No.", status=401)]
+    with session_of(model) as session:
+        events = held_until_due(model, session)
+
+        first = [type(event) for event in compactions_in(events)[:4]]
+        assert first == [
+            CompactionStarted,
+            CompactionFailed,
+            CompactionStarted,
+            CompactionFinished,
+        ]
+        assert session.transcript.failures_in_a_row == 0
+
+
+def test_one_that_fails_as_the_last_straw_opens_the_breaker():
+    """Where the failure of the prepared one pauses compaction, no other is asked for."""
+    model = Worker(steps=70)
+    model.faults = [AuthError("No.", status=401)]
+    with session_of(model, breaker_failures=1) as session:
+        events = held_until_due(model, session)
+
+        assert [type(e) for e in compactions_in(events)] == [CompactionStarted, CompactionFailed]
+        assert not model.summaries
+
+
+def test_one_that_is_lost_while_it_is_waited_for_is_no_failure():
+    """A task that ends without a word counts for nothing, and a new summary is asked for."""
+    model = Worker(steps=70)
+    model.held = asyncio.Event()
+    with session_of(model) as session:
+        events: list[CtxEvent] = []
+
+        def see(event: CtxEvent) -> None:
+            events.append(event)
+            if isinstance(event, CompactionStarted) and model.held is not None:
+                held, model.held = session._engine.preparation, None
+                assert held is not None
+                held.cancel()
+
+        session.ask("go", on_event=see)
+
+        _, failed, _, finished, *_ = compactions_in(events)
+        assert isinstance(failed, CompactionFailed)
+        assert (failed.reason, failed.failures) == (background.LOST, 0)
+        assert isinstance(finished, CompactionFinished)
+
+
+def test_one_that_frees_nothing_after_all_is_a_failure(monkeypatch):
+    """What fails as it is applied is told and counted; it is not tried again."""
+
+    async def refuse(*parts: object) -> AsyncIterator[CtxEvent]:
+        raise CompactionError("It would free nothing.")
+        yield
+
+    model = Worker(steps=70)
+    with session_of(model) as session:
+        monkeypatch.setattr(background, "conclude", refuse)
+        events = run(session)
+
+        _, failed, _, finished, *_ = compactions_in(events)
+        assert isinstance(failed, CompactionFailed)
+        assert failed.reason == "It would free nothing."
+        assert isinstance(finished, CompactionFinished)
+        assert applied(session)[0].summary == "Summary 1."
+
+
 def test_three_failures_pause_it():
     """Prepared or not, three failures in a row open the breaker, and no more is spent."""
     model = Worker(steps=70)
@@ -319,6 +414,63 @@ def test_a_hook_that_blocks_stops_it_before_anything_is_asked():
     assert reasons
     assert all("not now" in reason for reason in reasons)
     assert not model.summaries
+
+
+# Where there is nothing to summarise ------------------------------------------------------------
+
+
+def prepare(session: FakeSession) -> None:
+    """Do what is done when a turn ends."""
+
+    async def end() -> AsyncIterator[CtxEvent]:
+        background.prepare_after_turn(session._engine)
+        background.watch(session._engine)
+        for note in session.take_notes():
+            yield note
+
+    session._ports.runner.run(end, lambda event: None)
+
+
+def test_nothing_is_asked_for_where_there_is_nothing_to_drop():
+    """Right after a compaction nothing was sent that could be summarised, however full it is."""
+    model = Worker(steps=40, prices=PRICES)
+    with session_of(model, prepare_idle_s=60.0, alpha=50.0, tail_tokens=1) as session:
+        run(session)
+        session.compact()
+        session.settings = replace(session.settings, window_tokens=session._engine.used.total)
+        assert session._engine.is_compaction_near(FIRST_CALL)
+        prepare(session)
+
+        assert session._engine.preparation is None
+        assert session._engine.idle_timer is None
+
+
+def test_what_was_sent_is_not_summarised_where_the_answer_is_what_is_too_much():
+    """Where the newest answer alone is too long to stay, what is before it is not the thing."""
+    model = Worker(steps=40, prices=PRICES)
+    model.last_words = "w" * 24_000
+    with session_of(model, prepare_calls=0, alpha=50.0) as session:
+        run(session)
+        values = {"window_tokens": 10_000, "prepare_calls": 3, "prepare_idle_s": 60.0}
+        session.settings = replace(session.settings, **values)
+        engine = session._engine
+        assert engine.is_compaction_near(FIRST_CALL)
+        assert engine.pays_when_cold()
+        prepare(session)
+
+        assert engine.preparation is None
+        assert engine.idle_timer is None
+
+
+def test_without_a_window_the_account_prepares():
+    """Where nobody knows the window, the account alone says when, and what is made is used."""
+    model = Worker(steps=70, window=None, prices=PRICES)
+    with session_of(model, alpha=0.1, tail_tokens=500, summary_tokens=500) as session:
+        run(session)
+
+    assert applied(session)
+    first = applied(session)[0]
+    assert first.drop_messages < len(model.summaries[first.summary].messages) - 1
 
 
 # The drain ---------------------------------------------------------------------------------------
@@ -410,6 +562,23 @@ def test_a_summary_that_was_edited_or_undone_makes_it_stale():
             change(session)
             assert session.preparation == "none"
             assert session._engine.preparation is None
+
+
+def test_a_stale_one_that_failed_cost_nothing():
+    """What was refused before it was answered is no entry, and no failure any more."""
+    model = Worker(steps=7)
+    model.faults, model.held = [AuthError("No.", status=401)], asyncio.Event()
+    with session_of(model) as session:
+        while session._engine.preparation is None:
+            run(session)
+        model.held.set()
+        finish(session)
+        assert session.preparation == "none"
+        session.rewind(1)
+
+        assert session._engine.preparation is None
+        assert session.transcript.failures_in_a_row == 0
+        assert not any(isinstance(e, SpentEntry) for e in session.transcript.entries)
 
 
 def test_a_restart_has_none():
