@@ -14,6 +14,9 @@ from jupyter_ctx.core.ports import ToolSpec
 from jupyter_ctx.ipython.commands import COMMANDS
 from jupyter_ctx.testing import FakeKernel
 from jupyter_ctx.tools import make_tools
+from jupyter_ctx.tools.files import FileTools
+from jupyter_ctx.tools.project import Project
+from jupyter_ctx.tools.seen import Seen
 
 from . import notebooks
 
@@ -30,9 +33,10 @@ def commands_table() -> str:
 
 def tools_table() -> str:
     """Return every tool the model has, with the first sentence of its description."""
+    files = FileTools(Project("/"), Seen())
     rows = [
         (f"`{spec.name}({', '.join(_properties(spec.input_schema))})`", _first_sentence(spec))
-        for spec in make_tools(FakeKernel(), NoTexts(), Settings()).specs
+        for spec in make_tools(FakeKernel(), NoTexts(), Settings(), files=files).specs
     ]
     return _table(("Tool", "Does"), rows)
 

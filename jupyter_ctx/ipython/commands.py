@@ -219,11 +219,26 @@ def _rewind(host: Host, argument: str) -> Shown:
     rewind = session.rewind(int(argument))
     gone = words.count(len(rewind.turns), "turn")
     lines = [
-        f"The conversation is again as it was before turn {rewind.entry.turn}; {gone} taken out. "
-        "The kernel's variables and the cells stay as they are.",
+        f"The conversation is again as it was before turn {rewind.entry.turn}; {gone} taken out.",
+        *reports.put_back_lines(session, rewind),
+        reports.ran_line(rewind),
         reports.rewound_line(session, rewind),
     ]
     return _said(*lines, *_told(session))
+
+
+def _undo(host: Host, argument: str) -> Shown:
+    session = host.session
+    if argument and not argument.isdecimal():
+        raise PromptError(f"/undo takes the number of an edit, not {argument[:40]!r}.")
+    undo = session.undo(int(argument) if argument else None)
+    return Shown(*reports.join(reports.undo_report(undo), *_told(session)))
+
+
+def _edit_numbers(host: Host) -> Sequence[str]:
+    transcript = host.session.transcript
+    numbers = (entry.n for entry in reversed(transcript.edits))
+    return [str(n) for n in numbers if n not in transcript.undone_edits]
 
 
 def _turn_numbers(host: Host) -> Sequence[str]:
@@ -376,10 +391,19 @@ _ALL = (
     Command(
         "rewind",
         "/rewind [N]",
-        "go back to before turn N, in the conversation only; without N, list turns and the price",
+        "go back to before turn N, with the agent's edits of cells and files since; without N, "
+        "list turns and the price",
         "/rewind 3",
         _rewind,
         _turn_numbers,
+    ),
+    Command(
+        "undo",
+        "/undo [N]",
+        "undo the agent's last edit of a cell or file, or edit N",
+        "/undo",
+        _undo,
+        _edit_numbers,
     ),
     Command(
         "pin",

@@ -12,10 +12,12 @@ from ..core.blocks import PART_NAMES, Message, Part, title_of
 from ..core.preparation import State
 from ..core.usage import Prices, Usage
 from . import words
-from .markdown import escape, safe_markdown
-from .plaintext import plain
+from .asked import unified
+from .markdown import escape, fence, safe_markdown
+from .plaintext import plain, shown_exactly
 
 if TYPE_CHECKING:
+    from ..core.edits import EditUndo
     from ..core.rewind import Rewind
     from ..core.summaries import Undo
     from ..session import Session
@@ -60,6 +62,9 @@ BREAK_CAUSES = {
 UNEXPLAINED = "nothing known"
 MOST_MISSES = 10
 """So many cache misses have a row, the newest; those before are counted."""
+
+DIFF_LINES = 200
+"""So many lines of what an undo put back are shown."""
 
 MOST_TURNS = 10
 """So many turns are listed to go back to, the newest."""
@@ -399,9 +404,12 @@ def rewind_line(session: Session, rewind: Rewind) -> str:
     if rewind.undone:
         numbers = ", ".join(map(str, sorted(rewind.undone)))
         undone = f", undoes compaction {numbers}"
+    edits = f", puts back {words.count(len(rewind.edits), 'edit')}" if rewind.edits else ""
+    ran = f" {ran_line(rewind)}" if rewind.ran else ""
     return (
         f"/rewind {rewind.entry.turn} takes out {words.count(rewind.messages, 'message')} of "
-        f"{words.count(len(rewind.turns), 'turn')}{undone}. {rewound_line(session, rewind)}"
+        f"{words.count(len(rewind.turns), 'turn')}{undone}{edits}. {rewound_line(session, rewind)}"
+        f"{ran}"
     )
 
 
@@ -411,6 +419,41 @@ def rewound_line(session: Session, rewind: Rewind) -> str:
         f"The next prompt then begins with ≈{rewind.tokens:,} tokens, of which "
         f"{_anew(session, rewind.written_tokens)} are written anew."
     )
+
+
+def ran_line(rewind: Rewind) -> str:
+    """Return what a rewind leaves as it is."""
+    if not rewind.ran:
+        return "The kernel's variables stay as they are."
+    calls = ", ".join(f"{count:,} × {name}" for name, count in rewind.ran)
+    return f"Code that ran is not undone ({calls}): what it made and wrote stays."
+
+
+def put_back_lines(session: Session, rewind: Rewind) -> list[str]:
+    """Return which edits a rewind put back, and which it could not, with the reason."""
+    lines = []
+    if rewind.put_back:
+        titles = [session.title_of_edit(n) for n in rewind.put_back[:MOST_TURNS]]
+        more = len(rewind.put_back) - len(titles)
+        lines.append(f"Put back: {', '.join(titles)}{f' and {more:,} more' if more else ''}.")
+    for n, reason in rewind.not_put_back[:MOST_TURNS]:
+        lines.append(f"Not put back: {session.title_of_edit(n)} (edit {n}). {reason}")
+    if more := len(rewind.not_put_back) - MOST_TURNS:
+        lines += [f"{more:,} more not put back."] if more > 0 else []
+    return lines
+
+
+def undo_report(undo: EditUndo) -> Report:
+    """Return what an undo put back, as the difference from what stood there."""
+    title = f"Undone: {undo.title} (edit {undo.n}). The next prompt tells the model."
+    left = f"{words.count(undo.left, 'more edit')} can be undone by /undo." if undo.left else ""
+    part = "text" if undo.edit.kind == "file" else "source"
+    now, then = (str((state or {}).get(part, "")) for state in (undo.edit.after, undo.edit.before))
+    lines = [] if now == then else shown_exactly(unified(now, then)).split("\n")
+    cut = len(lines) - DIFF_LINES
+    shown = "\n".join([*lines[:DIFF_LINES], *([f"… {cut:,} more lines"] if cut > 0 else [])])
+    diff = (fence(shown, "diff"), shown) if shown else ""
+    return join(title, diff, left)
 
 
 def _anew(session: Session, tokens: int) -> str:

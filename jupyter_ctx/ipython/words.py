@@ -102,6 +102,10 @@ _VERBS: Mapping[str, tuple[str, str, str]] = {
     "list_cells": ("Listing the cells", "Listed the cells", "Cells not listed"),
     "read_cell": ("Reading cell", "Read cell", "Not read: cell"),
     "read_result": ("Reading stored text", "Read stored text", "Not read: stored text"),
+    "read_file": ("Reading file", "Read file", "Not read: file"),
+    "write_file": ("Writing file", "Wrote file", "Not written: file"),
+    "edit_file": ("Editing file", "Edited file", "Not edited: file"),
+    "search_files": ("Searching the files", "Searched the files", "Files not searched"),
 }
 
 
@@ -128,6 +132,11 @@ def _which(name: str, input_: Json) -> str:
             return f" {one_line(str(input_.get('cell_id', '')), 40)}"
         case "read_result":
             return f" {one_line(str(input_.get('tool_use_id', '')), 40)}"
+        case "read_file" | "write_file" | "edit_file":
+            return f" {one_line(str(input_.get('path', '')), 60)}"
+        case "search_files":
+            sought = (str(input_[key]) for key in ("pattern", "glob") if input_.get(key))
+            return f": {one_line(', '.join(sought), 60)}".rstrip(": ")
         case _:
             return f" {one_line(name, 60)}"
 

@@ -526,7 +526,7 @@ def test_rewind_tells_its_price_then_goes_back() -> None:
     done = shown(host, "/rewind 2")
 
     assert "as it was before turn 2; 2 turns taken out." in done.text
-    assert "variables and the cells stay" in done.text
+    assert "variables stay as they are" in done.text
     assert complete(host, "/rewind ") == ["1"]
     with pytest.raises(PromptError, match="no turn 9"):
         run(host, "/rewind 9")
