@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
     from ..tools import Registry
+    from ..tools.files import FileTools
     from ..tools.project import Project
     from ..tools.seen import Seen
     from .document import Document
@@ -215,8 +216,11 @@ class Wiring:
             seen = Seen()
             updates = self._updates(kernel, notebook, seen)
             told = ToolNotebook(notebook, updates.note_applied)
-            tools = make_tools(kernel, StoredTexts(stored), settings, notebook=told, seen=seen)
-            ports = self._ports(stored, kernel, tools, name, updates)
+            files = self._files(settings, notebook, seen)
+            tools = make_tools(
+                kernel, StoredTexts(stored), settings, notebook=told, seen=seen, files=files
+            )
+            ports = self._ports(stored, kernel, tools, name, files, updates)
             where = Place(
                 stored.session_id,
                 stored.info.notebook,
@@ -238,7 +242,7 @@ class Wiring:
         resumed = session.transcript.turn > 0 and session.id not in _run_here
         _run_here.add(session.id)
         self._users = (tools.use, kernel.use)
-        targets = Targets(notebook, self._project(settings), lambda: session.transcript.entries)
+        targets = Targets(notebook, files.project, lambda: session.transcript.entries)
         said = [*warnings, *stored.warnings]
         return Opened(session, close, said, resumed, why, stored, targets)
 
@@ -250,10 +254,12 @@ class Wiring:
         kernel: IPythonKernel,
         tools: Registry,
         model: str,
+        files: FileTools,
         updates: KernelUpdates,
     ) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
+        from ..tools.filestate import ProjectFiles
 
         return Ports(
             model=self.make_model(model),
@@ -269,7 +275,17 @@ class Wiring:
             known_facts=self.known_facts,
             finish_turn=tools.finish_turn,
             updates=updates,
+            notebook=files.notebook,
+            files=ProjectFiles(files.project),
         )
+
+    def _files(self, settings: Settings, notebook: Document, seen: Seen) -> FileTools:
+        """Return what the tools over the project's files work on."""
+        from ..tools.files import FileTools
+        from .disk import parse_notebook
+
+        own = place.find_notebook(self._shell.user_ns, os.environ)
+        return FileTools(self._project(settings), seen, own, notebook, parse_notebook)
 
     def _project(self, settings: Settings) -> Project:
         """Return the project's folder; the program's own home in it is guarded."""
