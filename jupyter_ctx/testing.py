@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from .config import Settings
-from .core.absent import NoHooks, NoMemory, NoUpdates, NoWorkspace
+from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.blocks import Block, Json, Message, Text, Thinking, ToolUse, message_to_wire
 from .core.entries import Entry
 from .core.events import CtxEvent
@@ -39,6 +39,7 @@ from .core.ports import (
     EditCell,
     EditedFile,
     Execution,
+    Files,
     HookName,
     HookOutcome,
     Hooks,
@@ -46,6 +47,7 @@ from .core.ports import (
     Memory,
     ModelFacts,
     MoveCell,
+    Notebook,
     NotebookCell,
     NotebookState,
     PlanItem,
@@ -74,6 +76,7 @@ __all__ = [
     "AllowAll",
     "DenyAll",
     "FakeClock",
+    "FakeFiles",
     "FakeHooks",
     "FakeKernel",
     "FakeMemory",
@@ -536,6 +539,29 @@ class FakeNotebook:
 
 
 @dataclass(slots=True)
+class FakeFiles:
+    """Files in a dictionary: what stands at each path, as an Edit says it."""
+
+    states: dict[str, Json] = field(default_factory=dict)
+
+    async def put(self, path: str, wanted: Json | None, expected: Json | None) -> None:
+        """Put the file back. Raises ToolError if it is not as expected."""
+        now = self.states.get(path)
+        if now == wanted:
+            return
+        if now != expected:
+            raise ToolError(f"`{path}` is not as the agent left it any more.")
+        if wanted is None:
+            del self.states[path]
+        else:
+            self.states[path] = wanted
+
+    def name(self, path: str) -> str:
+        """Return the path's last part."""
+        return path.rpartition("/")[2]
+
+
+@dataclass(slots=True)
 class FakeUpdates:
     """Updates as they are scripted, one a prompt, then none; an exception is raised.
 
@@ -645,6 +671,8 @@ def make_session(
     memory: Memory | None = None,
     workspace: Workspace | None = None,
     updates: Updates | None = None,
+    notebook: Notebook | None = None,
+    files: Files | None = None,
     entries: Iterable[Entry] = (),
     **settings: object,
 ) -> FakeSession:
@@ -680,6 +708,8 @@ def make_session(
         memory=memory or NoMemory(),
         workspace=workspace or NoWorkspace(),
         updates=updates or NoUpdates(),
+        notebook=notebook or NoNotebook(),
+        files=files or NoFiles(),
     )
     place = Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0")
     session = FakeSession(entries, Settings(**settings), place, ports)  # type: ignore[arg-type]  # checked by Settings
