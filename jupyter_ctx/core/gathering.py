@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from .around import cut_to, hook_tokens
 from .blocks import Message, images_of, tool_results, words_of
+from .edits import open_edits
 from .entries import Reinjected
-from .ports import Cell, EditedFile, PlanItem, Skill, Variable
+from .ports import Cell, EditedFile, NotebookCell, PlanItem, Skill, Variable
 from .preview import clean_text
 from .recent import MOST_EACH_TOKENS, Source, choose_sources, merge_by_time
 from .reinjection import (
@@ -271,19 +272,46 @@ def _describe_pictured(engine: Engine, kept: Sequence[Message]) -> list[tuple[st
 
 
 async def _load_sources(engine: Engine) -> list[Source]:
-    """Return cells and files, the newest first."""
+    """Return cells and files as they stand now, the newest first.
+
+    A cell that a front end shows no more is not among them; one that the agent edited is, also if
+    it never ran.
+    """
     cells = [cell for cell in await engine.ports.kernel.load_cells() if not cell.is_agent]
     cells.sort(key=lambda cell: -(cell.source_order or cell.order))
+    state = await engine.ports.notebook.load()
+    now = {cell.id: cell for cell in state.cells}
+    if state.source == "front end":
+        cells = [cell for cell in cells if cell.id in now]
+    edited_at = {
+        entry.edit.target: entry.at
+        for entry in reversed(open_edits(engine.transcript))  # the newest of a cell counts
+        if entry.edit.kind == "cell" and entry.edit.target in now
+    }
+    ran_at = {cell.id: cell.changed_at for cell in cells}
+    later = {cell_id: at for cell_id, at in edited_at.items() if at > ran_at.get(cell_id, -1.0)}
     files = await engine.ports.workspace.load_files()
     return merge_by_time(
-        [_cell_source(engine, cell) for cell in cells],
-        [_file_source(engine, file) for file in files],
+        [_ran_source(engine, cell, now.get(cell.id)) for cell in cells if cell.id not in later],
+        [
+            *(_edited_source(engine, now[cell_id], at) for cell_id, at in later.items()),
+            *(_file_source(engine, file) for file in files),
+        ],
     )
 
 
-def _cell_source(engine: Engine, cell: Cell) -> Source:
-    label = f"cell:{cell.id} (In[{cell.count}])"
-    return Source(cell.id, label, _said_whole(engine, cell.source), "cell", cell.changed_at)
+def _ran_source(engine: Engine, cell: Cell, now: NotebookCell | None) -> Source:
+    """Return a cell that ran, with the source that stands there now."""
+    present = cell.source if now is None else now.source
+    edited = "" if present.rstrip() == cell.source.rstrip() else ", edited since it ran"
+    label = f"cell:{cell.id} (In[{cell.count}]{edited})"
+    return Source(cell.id, label, _said_whole(engine, present), "cell", cell.changed_at)
+
+
+def _edited_source(engine: Engine, cell: NotebookCell, at: float) -> Source:
+    count = "not run" if cell.count is None else f"In[{cell.count}]"
+    label = f"cell:{cell.id} ({count}, edited by you)"
+    return Source(cell.id, label, _said_whole(engine, cell.source), "cell", at)
 
 
 def _file_source(engine: Engine, file: EditedFile) -> Source:

@@ -75,7 +75,10 @@ class Extension:
         syntax.install(shell.input_transformer_manager)
         undo.callback(syntax.uninstall, shell.input_transformer_manager)
         if shell.Completer is not None:
-            matcher = make_matcher(lambda text: _complete(agent, text))
+            matcher = make_matcher(
+                lambda text: _complete(agent, text),
+                lambda begun: _complete_mention(shell, recorder, begun),
+            )
             shell.Completer.custom_matchers.append(matcher)
             undo.callback(_discard, shell.Completer.custom_matchers, matcher)
         manager = getattr(getattr(shell, "kernel", None), "comm_manager", None)
@@ -85,7 +88,9 @@ class Extension:
 
             agent.gauge = gauge = Gauge(manager, agent.look)
             undo.callback(gauge.close)
-            link = FrontendLink(shell.kernel, gauge, lambda: place.find_asker(shell))
+            link = FrontendLink(
+                shell.kernel, gauge, lambda: place.find_asker(shell), lambda: recorder.is_running
+            )
             undo.callback(link.close)
             gauge.attach(link.greet, link.hear)
             agent.link = link
@@ -206,6 +211,7 @@ class Wiring:
         from ..session import Place, Session
         from ..tools import make_tools
         from ..tools.seen import Seen
+        from .attach import Attacher
         from .targets import Targets
         from .updates import ToolNotebook
 
@@ -243,8 +249,9 @@ class Wiring:
         _run_here.add(session.id)
         self._users = (tools.use, kernel.use)
         targets = Targets(notebook, files.project, lambda: session.transcript.entries)
+        attacher = Attacher(kernel, notebook, tools, files.project)
         said = [*warnings, *stored.warnings]
-        return Opened(session, close, said, resumed, why, stored, targets)
+        return Opened(session, close, said, resumed, why, stored, targets, attacher)
 
     # The parts ----------------------------------------------------------------------------------
 
@@ -274,9 +281,9 @@ class Wiring:
             make_model=self.make_model,
             known_facts=self.known_facts,
             finish_turn=tools.finish_turn,
-            updates=updates,
             notebook=files.notebook,
             files=ProjectFiles(files.project),
+            updates=updates,
         )
 
     def _files(self, settings: Settings, notebook: Document, seen: Seen) -> FileTools:
@@ -462,6 +469,15 @@ def _complete(agent: Agent, text: str) -> list[str]:
     from .commands import complete
 
     return complete(agent, text)
+
+
+def _complete_mention(shell: Any, recorder: CellRecorder, begun: str) -> list[str]:
+    from ..tools.project import Project, find_root
+    from .completion import complete_mention
+
+    notebook = place.find_notebook(shell.user_ns, os.environ)
+    project = Project(find_root(notebook, place.find_folder()))
+    return complete_mention(begun, shell.user_ns, shell.user_ns_hidden, recorder.labels(), project)
 
 
 def _discard(items: list[Any], item: object) -> None:
