@@ -7,7 +7,7 @@ Opener it is given (`extension.py`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +20,17 @@ from ..errors import BusyError, CtxError, PromptError, StoreError
 # What a shell without a turn does not need is imported where it is used: loading stays quick.
 if TYPE_CHECKING:
     from ..config import PermissionMode, Settings
+    from ..core.attachments import Attachment
     from ..core.events import CtxEvent, TurnFinished
     from ..session import Session
     from .asking import InputAsker
+    from .attach import Attacher
     from .bridge import Bridge
     from .commands import Shown
     from .frontend import FrontendLink
     from .gauge import Gauge
     from .live import Sink
+    from .mentions import Mention
     from .permissions import AskPermissions, Look, RuleStore
     from .render import CellRenderer
     from .reports import Finding
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 EMPTY_TEXT = "Type what the agent should do: `%agent TEXT`, or `%%agent` with the text below it."
 THREAD_TEXT = "`%agent` runs in the kernel's main thread only; run it in a cell of its own."
+STOPPED_TEXT = "Stopped by you before the first step. Nothing was sent."
 RESTARTED_TITLE = "Kernel restarted: the variables are gone, the conversation is not."
 RESTARTED_NOTE = (
     "The kernel was restarted since the last turn: every variable, import and function made before "
@@ -57,7 +61,7 @@ class Opened:
 
     `resumed`: it has turns, and they ran in another kernel. `why` says, in a few words, why this
     model was chosen. `rules` keeps what the user allows for the session, None: nothing does;
-    `targets` looks at what calls would act on.
+    `targets` looks at what calls would act on, `attacher` at what prompts mention.
     """
 
     session: Session
@@ -67,6 +71,7 @@ class Opened:
     why: str = ""
     rules: RuleStore | None = None
     targets: Look | None = None
+    attacher: Attacher | None = None
 
 
 class Opener(Protocol):
@@ -251,22 +256,47 @@ class Agent:
 
     def _run_prompt(self, text: str, renderer: Renderer) -> None:
         from . import words
+        from .mentions import parse
         from .place import find_cell_id
 
+        prompt = parse(text)
         session = self.session
         self._refresh(session)
         self._tell(renderer)
         cell_id = find_cell_id(self._shell)
-        if (answer := session.find_answer(cell_id, text)) is not None:
+        if (answer := session.find_answer(cell_id, prompt.text)) is not None:
             if session.settings.rerun == "replay":
                 self._replay(answer, renderer)
                 return
             renderer.line(ASKED_ANEW_TEXT)
+        attachments = self._look_up(prompt.mentions)
         ended = _Ended(self._show_with(renderer))
-        session.ask(text, cell_id=cell_id, on_event=ended)
+        session.ask(prompt.text, cell_id=cell_id, attachments=attachments, on_event=ended)
         assert ended.event is not None  # a turn that returns has told of its end
         if ended.event.outcome != "done":
             raise CtxError(words.failure(ended.event))
+
+    def _look_up(self, mentions: Sequence[Mention]) -> tuple[Attachment, ...]:
+        """Return what a prompt's mentions name. Raises PromptError: nothing is sent then."""
+        if not mentions:
+            return ()
+        opened = self._opened
+        assert opened is not None  # a prompt has a session
+        if opened.attacher is None:
+            raise PromptError("Nothing can be mentioned here.")
+        attacher, found = opened.attacher, list[tuple[Attachment, ...]]()
+        events: tuple[CtxEvent, ...] = ()  # it tells of none
+        window = opened.session.facts.window_tokens
+
+        async def look() -> AsyncGenerator[CtxEvent, None]:
+            found.append(await attacher.load(mentions, window))
+            for event in events:
+                yield event
+
+        self.bridge.run(look, lambda event: None)
+        if not found:
+            raise BusyError(STOPPED_TEXT)
+        return found[0]
 
     def _replay(self, answer: str, renderer: Renderer) -> None:
         from .markdown import safe_markdown

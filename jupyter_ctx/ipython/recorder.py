@@ -127,6 +127,17 @@ class CellRecorder:
             records = sorted(self._records.values(), key=lambda record: record.order)
         return tuple(record.to_cell() for record in records)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a cell of the user's runs."""
+        return bool(self._running)
+
+    def labels(self) -> list[tuple[str, int]]:
+        """Return id and count of the user's executed cells, oldest execution first; quick."""
+        with self._lock:
+            records = [record for record in self._records.values() if not record.is_agent]
+        return [(one.id, one.count) for one in sorted(records, key=lambda one: one.order)]
+
     def bound_in(self, name: str) -> str | None:
         """Return which cell bound the name last ("In[3]"); None if it is not known."""
         return self._bindings.bound_in(name)

@@ -132,9 +132,7 @@ def test_the_law_of_the_room_holds(
         assert law is not None
         assert SAFETY * (tokens + count(prompt)) <= law
         assert sum(isinstance(one, Image) for one in fitted.blocks) <= images_left
-        size = sum(
-            len(b.data) if isinstance(b, Image) else json_bytes(b.text) for b in fitted.blocks
-        )
+        sizes = (len(b.data) if isinstance(b, Image) else json_bytes(b.text) for b in fitted.blocks)
         assert sum(sizes) + json_bytes(prompt) <= bytes_left
     assert len(fitted.blocks) + fitted.left_out == len(attachments)
     assert fit_attachments(attachments, prompt, where) == fitted
