@@ -28,7 +28,8 @@ from .core.blocks import Json, text_of, title_of, words_of
 from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
 from .core.compactor import Attempt
-from .core.context import cache_read_ratio, usage_to_json
+from .core.context import cache_read_ratio, find_context, usage_to_json
+from .core.due import should_compact
 from .core.edits import EditUndo, plan_undo_edit, title_of_edit, undo_edit
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.entries import (
@@ -319,7 +320,7 @@ class Session:
 
     def context(self) -> dict[str, object]:
         """Return what fills the window: the JSON of `/context` (DESIGN.md 2), tokens throughout."""
-        return self._engine.context()
+        return find_context(self._engine)
 
     def cost(self) -> dict[str, object]:
         """Return tokens by kind, money (None if a price is unknown) and each compaction's cost.
@@ -740,7 +741,7 @@ class Session:
     @property
     def is_compaction_due(self) -> bool:
         """A compaction comes before the next call."""
-        return self._engine.should_compact()
+        return should_compact(self._engine)
 
     # Rewind -------------------------------------------------------------------------------------
 

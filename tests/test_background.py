@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_ctx.core.background import UNUSED
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
-from jupyter_ctx.core.engine import CACHE_S
+from jupyter_ctx.core.due import CACHE_S
 from jupyter_ctx.core.entries import SpentEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,

@@ -7,7 +7,7 @@ import pytest
 
 from jupyter_ctx.core import engine
 from jupyter_ctx.core.blocks import Image
-from jupyter_ctx.core.engine import LARGEST_IMAGE_BYTES
+from jupyter_ctx.core.due import LARGEST_IMAGE_BYTES
 from jupyter_ctx.core.events import CompactionFinished, NoteAdded
 from jupyter_ctx.core.offload import MOST_BYTES
 from jupyter_ctx.core.ports import ToolOutput

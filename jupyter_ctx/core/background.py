@@ -25,6 +25,7 @@ from ..errors import CompactionError, ModelError
 from . import compaction as pure
 from .account import FIRST_CALL, MID_TURN
 from .blocks import Message
+from .calls import new_reply, run_call
 from .compactor import (
     Attempt,
     Plan,
@@ -39,7 +40,15 @@ from .compactor import (
     must_lighten,
     run_compaction,
 )
-from .engine import CACHE_S, Engine
+from .due import (
+    CACHE_S,
+    is_cold,
+    is_compaction_near,
+    is_reserve_reached,
+    pays_when_cold,
+    should_compact,
+)
+from .engine import Engine
 from .entries import SpentEntry
 from .events import CompactionFailed, CompactionStarted, CtxEvent
 from .preparation import Draft, Made, Preparation, State, cancel_task
@@ -72,13 +81,13 @@ def is_due(engine: Engine) -> bool:
         return True
     usable = can_use(engine)
     is_ready = usable and find_state(engine) == "ready"
-    if is_ready and engine.is_cold and not engine.is_paused:
+    if is_ready and is_cold(engine) and not engine.is_paused:
         return True
     held = engine.preparation
     if held is None or not usable:
-        return engine.should_compact() and is_worth_it(engine)
-    is_urgent = is_ready or engine.is_reserve_reached()
-    return is_urgent and engine.should_compact(held.draft.moment)
+        return should_compact(engine) and is_worth_it(engine)
+    is_urgent = is_ready or is_reserve_reached(engine)
+    return is_urgent and should_compact(engine, held.draft.moment)
 
 
 def can_use(engine: Engine) -> bool:
@@ -116,7 +125,7 @@ def _makes_room(engine: Engine, draft: Draft) -> bool:
 
 def prepare_between_steps(engine: Engine) -> None:
     """Begin a preparation if a compaction is not due yet but will be within `prepare_calls`."""
-    if not engine.should_compact():
+    if not should_compact(engine):
         _prepare(engine, MID_TURN)
 
 
@@ -127,7 +136,7 @@ def prepare_after_turn(engine: Engine) -> None:
 
 def _prepare(engine: Engine, moment: float) -> None:
     is_free = engine.preparation is None and not engine.preparation_rests
-    if is_free and engine.is_compaction_near(moment):
+    if is_free and is_compaction_near(engine, moment):
         draft = _draft(engine, moment)
         if draft is not None:
             _begin(engine, draft)
@@ -148,7 +157,7 @@ def _draft(engine: Engine, moment: float) -> Draft | None:
         moment,
         transcript.prefix,
         build_request(engine, plan),
-        engine.new_reply(engine.turn, 0, 0),
+        new_reply(engine, engine.turn, 0, 0),
     )
 
 
@@ -172,7 +181,7 @@ async def _make(engine: Engine, draft: Draft) -> Made:
         request = await ask_hooks(
             engine, "proactive", "", draft.request, draft.summary_tokens, draft.room_tokens
         )
-        call = engine.call(request, reply, engine.turn, 0, silent=True)
+        call = run_call(engine, request, reply, engine.turn, 0, silent=True)
         async with aclosing(call) as events:
             async for _ in events:
                 pass
@@ -313,7 +322,7 @@ def watch(engine: Engine) -> None:
     conversation is still the same.
     """
     rests = engine.preparation_rests or engine.limits.prepare_idle_s <= 0
-    if engine.preparation is not None or rests or not engine.pays_when_cold():
+    if engine.preparation is not None or rests or not pays_when_cold(engine):
         return
     draft = _draft(engine, FIRST_CALL)
     if draft is not None:

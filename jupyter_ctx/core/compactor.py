@@ -22,6 +22,8 @@ from .around import (
 )
 from .blocks import Message, images_of, without_images, without_thinking
 from .cache import place_breakpoints
+from .calls import new_reply, run_call
+from .due import is_heavy
 from .engine import Engine
 from .entries import CompactionEntry, CompactionFailedEntry, MessageEntry, Trigger
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
@@ -30,6 +32,7 @@ from .names import find_missing, missing_line
 from .offload import LEAST_RESULT_TOKENS
 from .ports import Request
 from .reply import Reply
+from .requests import request_for
 from .tokens import SAFETY, Weight
 from .usage import Usage
 from .view import kept_messages
@@ -71,7 +74,7 @@ async def run_compaction(engine: Engine, attempt: Attempt) -> AsyncGenerator[Ctx
     yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
     try:
         plan = find_plan(engine, attempt.trigger, drops_images=attempt.drops_images)
-        reply = engine.new_reply(attempt.turn, 0, 0)
+        reply = new_reply(engine, attempt.turn, 0, 0)
         async with aclosing(_ask(engine, attempt, plan, reply)) as events:
             async for event in events:
                 yield event
@@ -184,7 +187,7 @@ async def _ask(
                 engine, request, attempt.focus, told, plan.summary_tokens, room_tokens
             )
             async with aclosing(
-                engine.call(request, reply, attempt.turn, 0, silent=True)
+                run_call(engine, request, reply, attempt.turn, 0, silent=True)
             ) as events:
                 async for event in events:
                     yield event
@@ -281,7 +284,7 @@ def must_lighten(engine: Engine) -> bool:
     Images leave in one batch: what stays verbatim holds no more than a quarter of what a request
     may.
     """
-    if not engine.is_heavy:
+    if not is_heavy(engine):
         return False
     try:
         plan = find_plan(engine, "proactive")
@@ -387,7 +390,7 @@ def _compaction_request(
         limit = min(limit, int(window - 1.15 * engine.meter.estimate_request([*sent, instruction])))
     if engine.facts.max_output_tokens is not None:
         limit = min(limit, engine.facts.max_output_tokens)
-    base = engine.request_for(sent, max(limit, answer_tokens, LEAST_OUTPUT))
+    base = request_for(engine, sent, max(limit, answer_tokens, LEAST_OUTPUT))
     return Request(
         model=base.model,
         system=base.system,

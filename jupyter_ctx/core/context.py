@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .account import Bill
 from .blocks import PART_NAMES, PARTS, Part
-from .entries import (
-    CompactionEntry,
-    ExcludeEntry,
-    MessageEntry,
-    ModelEntry,
-    PrefixEntry,
-    RepairEntry,
-    RewindEntry,
-    SummaryEditEntry,
-    SummaryUndoEntry,
-)
+from .due import find_bill, forecast_steps
 from .tokens import Used
-from .transcript import Transcript
 from .usage import Usage
+
+if TYPE_CHECKING:
+    from .engine import Engine
 
 CONTEXT_MIME = "application/vnd.jupyter-ctx.context+json"
 CONTEXT_VERSION = 1
-# DESIGN.md 7, Gauge: the mean growth of the last 5 steps; nothing below 3 steps of history.
-GROWTH_STEPS, LEAST_STEPS = 5, 3
-
-_BREAKS = (
-    CompactionEntry,
-    SummaryEditEntry,
-    SummaryUndoEntry,
-    RewindEntry,
-    RepairEntry,
-    ExcludeEntry,
-    ModelEntry,
-    PrefixEntry,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +34,32 @@ class SessionFacts:
     usage: Usage
     cost_usd: float | None
     compactions: int
+
+
+def find_context(engine: Engine) -> dict[str, object]:
+    """Return the JSON of `/context`; what is still arriving counts as conversation."""
+    arriving = engine.streaming_chars // 4
+    parts = dict(engine.meter.parts(engine.transcript))
+    parts["conversation"] += arriving
+    used = engine.used
+    facts = SessionFacts(
+        model=engine.ports.model.name,
+        window_tokens=engine.window,
+        window_source=engine.facts.window_source,
+        reserve_tokens=engine.reserve,
+        mode=engine.limits.compaction,
+        usage=engine.spent,
+        cost_usd=engine.cost_usd,
+        compactions=len(engine.transcript.compactions),
+    )
+    bill = find_bill(engine)
+    return build_context(
+        facts,
+        Used(used.measured, used.estimated + arriving),
+        parts,
+        forecast_steps(engine, bill),
+        bill,
+    )
 
 
 def build_context(
@@ -109,42 +115,6 @@ def cache_read_ratio(usage: Usage) -> float | None:
     if not usage.input_tokens or usage.cache_read is None:
         return None
     return usage.cache_read / usage.input_tokens
-
-
-def find_growth(transcript: Transcript) -> float | None:
-    """Return by how many tokens the last 5 steps grew, on average.
-
-    None: fewer than 3 steps were measured since the last compaction.
-    """
-    figures = _last_figures(transcript)
-    if len(figures) < LEAST_STEPS:
-        return None
-    return (figures[0] - figures[-1]) / (len(figures) - 1)
-
-
-def find_steps_left(
-    growth: float | None, used: Used, window: int | None, reserve: int | None
-) -> int | None:
-    """Return how many steps that grow by `growth` still fit before the reserve is reached.
-
-    0: a compaction is due. None: window or growth are not known, or the conversation does not grow.
-    """
-    if window is None or reserve is None or growth is None or growth <= 0:
-        return None
-    return max(0, int((window - used.total - reserve) / growth))
-
-
-def _last_figures(transcript: Transcript) -> list[int]:
-    """Return what was used after each of the last 6 measured steps, newest first."""
-    figures: list[int] = []
-    for entry in reversed(transcript.entries):
-        if isinstance(entry, _BREAKS) or len(figures) > GROWTH_STEPS:
-            break
-        if isinstance(entry, MessageEntry) and entry.kind == "reply" and entry.usage is not None:
-            used = entry.usage.used_tokens
-            if used is not None:
-                figures.append(used)
-    return figures
 
 
 def largest_parts(parts: Mapping[Part, int], count: int = 3) -> tuple[tuple[Part, int], ...]:

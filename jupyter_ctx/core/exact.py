@@ -11,6 +11,7 @@ from ..errors import ModelError
 from .engine import Engine
 from .entries import CountEntry
 from .ports import ModelFacts
+from .requests import build_request
 from .tokens import Used
 from .window import Limits, should_compact, window_of
 
@@ -27,7 +28,7 @@ async def count_if_near(engine: Engine) -> None:
     if name in engine.uncountable or not is_worth_asking(engine.used, engine.limits, engine.facts):
         return
     try:
-        tokens = await engine.ports.model.count_tokens(engine.build_request())
+        tokens = await engine.ports.model.count_tokens(build_request(engine))
     except ModelError:
         tokens = None  # the call itself meets a fault that lasts, and reports it
     if tokens is None or not engine.meter.is_plausible(tokens, engine.transcript):

@@ -37,7 +37,9 @@ from .blocks import (
 )
 from .breaks import REFUSED
 from .budget import Budget, is_bare_done
+from .calls import new_reply, run_call, store_reply
 from .compactor import Attempt
+from .due import can_compact_reactively, can_drop_images
 from .edits import undone_notices
 from .engine import Engine
 from .entries import ExcludeEntry, Kind, MessageEntry, RepairEntry, SpentEntry, Trigger
@@ -77,6 +79,7 @@ from .recovery import (
 )
 from .repair import orphan_results
 from .reply import Reply
+from .requests import build_request, can_raise_output
 from .tokens import SAFETY
 from .toolcalls import ToolCalls
 from .update import fit_update, load_update, update_tokens
@@ -319,13 +322,13 @@ class Turn:
         """Make one model call and do what comes of it."""
         engine = self.engine
         self._end_with_user()
-        reply = self.reply = engine.new_reply(self.number, self.step, self.blocks + 1)
+        reply = self.reply = new_reply(engine, self.number, self.step, self.blocks + 1)
         outcome: Replied | Failed
         try:
             self._check_it_fits()
             background.prepare_between_steps(engine)
-            request = engine.build_request(output_raised=self.state.output_raised)
-            async with aclosing(engine.call(request, reply, self.number, self.step)) as events:
+            request = build_request(engine, output_raised=self.state.output_raised)
+            async with aclosing(run_call(engine, request, reply, self.number, self.step)) as events:
                 async for event in events:
                     yield event
                     if self._gauge_moved(event):
@@ -410,7 +413,7 @@ class Turn:
         self.state = replace(
             self.state,
             can_compact=self._can_compact(outcome),
-            can_raise_output=engine.can_raise_output,
+            can_raise_output=can_raise_output(engine),
             can_drain=background.can_use(engine),
         )
         action = next_action(self.state, outcome)
@@ -476,7 +479,7 @@ class Turn:
         """
         engine = self.engine
         by_bytes = isinstance(outcome, Failed) and isinstance(outcome.error, RequestTooLargeError)
-        return engine.can_compact_reactively or (by_bytes and engine.can_drop_images)
+        return can_compact_reactively(engine) or (by_bytes and can_drop_images(engine))
 
     def _was_nudged(self, reply: Reply) -> bool:
         """Ask the model to go on if the turn's budget says so; an empty answer is an end."""
@@ -516,7 +519,7 @@ class Turn:
             self.engine.learn_overflow(error)
         if isinstance(error, RequestTooLargeError):
             self.engine.learn_bytes()
-            attempt.drops_images = self.engine.can_drop_images
+            attempt.drops_images = can_drop_images(self.engine)
         async with aclosing(background.compact(self.engine, attempt)) as events:
             async for event in events:
                 yield event
@@ -546,7 +549,7 @@ class Turn:
             if done.stop_reason == "end_turn":
                 self.engine.note("warning", "The model sent an empty answer.")
         else:
-            self.engine.store_reply(reply, content, self.number, self.step, done.stop_reason)
+            store_reply(self.engine, reply, content, self.number, self.step, done.stop_reason)
         text = text_of(content)
         if text and not (self.budget.nudged_at and self.last_text and is_bare_done(text)):
             self.last_text = text
@@ -586,7 +589,7 @@ class Turn:
         if self.reply is not None and outcome == "stopped":
             kept = self.reply.kept_after_stop()
             if kept:
-                engine.store_reply(self.reply, kept, self.number, self.step, "stopped")
+                store_reply(engine, self.reply, kept, self.number, self.step, "stopped")
         self.reply = None
         count = engine.transcript.messages_since_prompt(self.number)
         if outcome == "failed" and count == 1:

@@ -14,6 +14,7 @@ from jupyter_ctx.core import background
 from jupyter_ctx.core.account import FIRST_CALL, Bill
 from jupyter_ctx.core.blocks import text_of
 from jupyter_ctx.core.compaction import is_instruction
+from jupyter_ctx.core.due import is_compaction_near, pays_when_cold
 from jupyter_ctx.core.entries import CompactionEntry, Entry, PrefixEntry, SpentEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,
@@ -438,7 +439,7 @@ def test_nothing_is_asked_for_where_there_is_nothing_to_drop():
         run(session)
         session.compact()
         session.settings = replace(session.settings, window_tokens=session._engine.used.total)
-        assert session._engine.is_compaction_near(FIRST_CALL)
+        assert is_compaction_near(session._engine, FIRST_CALL)
         prepare(session)
 
         assert session._engine.preparation is None
@@ -454,8 +455,8 @@ def test_what_was_sent_is_not_summarised_where_the_answer_is_what_is_too_much():
         values = {"window_tokens": 10_000, "prepare_calls": 3, "prepare_idle_s": 60.0}
         session.settings = replace(session.settings, **values)
         engine = session._engine
-        assert engine.is_compaction_near(FIRST_CALL)
-        assert engine.pays_when_cold()
+        assert is_compaction_near(engine, FIRST_CALL)
+        assert pays_when_cold(engine)
         prepare(session)
 
         assert engine.preparation is None

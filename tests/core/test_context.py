@@ -9,11 +9,10 @@ from jupyter_ctx.core.context import (
     build_context,
     cache_read_ratio,
     describe_largest_parts,
-    find_growth,
-    find_steps_left,
     largest_parts,
 )
 from jupyter_ctx.core.entries import MessageEntry
+from jupyter_ctx.core.forecast import find_growth, find_steps_left
 from jupyter_ctx.core.tokens import Used
 from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage

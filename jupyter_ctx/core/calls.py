@@ -1,0 +1,112 @@
+"""One model call: sent, taken in as it arrives, tried again where that helps, and recorded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from ..errors import ModelError, StreamBrokenError, UnreachableError
+from .blocks import Block, Message
+from .entries import MessageEntry, SpentEntry
+from .events import CtxEvent, RetryScheduled, StepDiscarded
+from .ports import Delta, Request
+from .recovery import next_wait
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+def new_reply(engine: Engine, turn: int, step: int, first_block: int) -> Reply:
+    """Return an empty reply to be filled by `run_call`."""
+    fresh = f"jctx_{turn}_{step}_{len(engine.transcript.entries)}"
+    return Reply(engine.ports.redactor, engine.seen_ids, first_block, fresh)
+
+
+async def run_call(
+    engine: Engine,
+    request: Request,
+    reply: Reply,
+    turn: int,
+    step: int,
+    *,
+    silent: bool = False,
+) -> AsyncGenerator[CtxEvent, None]:
+    """Make one model call, with retries, filling `reply` and telling what arrives.
+
+    Raises the ModelError that ended it. `silent`: it asks for a summary, and only retries are
+    told.
+    """
+    engine.watch.check(request, turn, step, is_side=silent)
+    clock, failed, began = engine.ports.clock, 0, 0.0
+    while True:
+        try:
+            async with aclosing(_stream(engine, request)) as stream:
+                async for delta in stream:
+                    events = reply.take(delta, turn)
+                    for event in events if not silent else ():
+                        yield event
+            if reply.done is None:
+                raise StreamBrokenError("The stream ended before the answer was complete.")
+            if (beside := reply.done.beside) is not None:
+                engine.record(SpentEntry(clock.now(), turn, beside, "beside the answer"))
+            return
+        except ModelError as error:
+            failed += 1
+            began = clock.monotonic() if failed == 1 else began
+            spent_s = clock.monotonic() - began
+            wait = next_wait(error, failed, spent_s, engine.options.retry, random.random())
+            if wait is None:
+                raise
+            if not silent and (reply.blocks or reply.partial):
+                yield StepDiscarded(turn, step)
+            reply.restart()
+            retry = engine.options.retry
+            is_refused = isinstance(error, UnreachableError)
+            tries = retry.connect_tries if is_refused else retry.tries
+            yield RetryScheduled(turn, step, failed + 1, tries, wait, str(error))
+            await clock.sleep(wait)
+
+
+async def _stream(engine: Engine, request: Request) -> AsyncGenerator[Delta, None]:
+    """Pass the model's stream on as a generator that can be closed."""
+    engine.requested_at = engine.ports.clock.now()
+    stream = engine.ports.model.stream(request)
+    try:
+        async for delta in stream:
+            yield delta
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def store_reply(
+    engine: Engine,
+    reply: Reply,
+    content: tuple[Block, ...],
+    turn: int,
+    step: int,
+    stop_reason: str,
+) -> None:
+    """Record the reply's message; with its usage if the stream was complete."""
+    message = Message("assistant", content)
+    done = reply.done
+    raw_tokens = engine.meter.raw_new(engine.transcript) if done else None
+    engine.record(
+        MessageEntry(
+            at=engine.ports.clock.now(),
+            turn=turn,
+            step=step,
+            kind="reply",
+            message=message,
+            model=engine.ports.model.name,
+            usage=done.usage if done else None,
+            raw_tokens=raw_tokens,
+            stop_reason=stop_reason,
+            message_id=done.message_id if done else None,
+            cache_miss=done.cache_miss if done else None,
+        )
+    )
