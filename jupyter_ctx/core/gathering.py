@@ -309,8 +309,8 @@ def _ran_source(engine: Engine, cell: Cell, now: NotebookCell | None) -> Source:
 
 
 def _edited_source(engine: Engine, cell: NotebookCell, at: float) -> Source:
-    count = "not run" if cell.count is None else f"In[{cell.count}]"
-    label = f"cell:{cell.id} ({count}, edited by you)"
+    place = "not run" if cell.count is None else f"In[{cell.count}]"
+    label = f"cell:{cell.id} ({place if cell.type == 'code' else cell.type}, edited by you)"
     return Source(cell.id, label, _said_whole(engine, cell.source), "cell", at)
 
 

@@ -7,14 +7,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Text, user
-from jupyter_ctx.core.entries import FateEntry, MessageEntry, PinEntry
+from jupyter_ctx.core.entries import (
+    Edit,
+    EditEntry,
+    EditUndoneEntry,
+    FateEntry,
+    MessageEntry,
+    PinEntry,
+)
 from jupyter_ctx.core.gathering import HEAD_SHARE, build_sections, head_tokens
-from jupyter_ctx.core.ports import Cell, EditedFile, ModelFacts, PlanItem, Skill
+from jupyter_ctx.core.ports import Cell, EditedFile, ModelFacts, NotebookCell, PlanItem, Skill
 from jupyter_ctx.core.recent import Source, choose_sources, merge_by_time
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.reinjection import MOST_OLDER, choose_plan, choose_skills
 from jupyter_ctx.core.window import Limits
-from jupyter_ctx.testing import FakeKernel, FakeWorkspace, ScriptedModel, make_session
+from jupyter_ctx.testing import (
+    FakeKernel,
+    FakeNotebook,
+    FakeWorkspace,
+    ScriptedModel,
+    make_session,
+)
 
 KEY = "sk-ant-planted-0123456789"
 KINDS = dict.fromkeys(
@@ -221,6 +234,42 @@ def test_the_order_of_what_comes_back():
     assert sections[6].text.index("notes.md") < sections[6].text.index("cell:c")
     kinds = [item.kind for section in sections for item in section.items]
     assert kinds == list(KINDS)
+
+
+def test_cells_come_back_as_they_stand_now():
+    """C15: present sources; what the agent edited without a run too; what is deleted does not."""
+    cells = [
+        Cell("a", "a = 'as it ran'", 1, 1, changed_at=5.0),
+        Cell("b", "b = 'as it ran'", 2, 2, changed_at=6.0),
+        Cell("gone", "gone = 'deleted since'", 3, 3, changed_at=7.0),
+    ]
+    notebook = FakeNotebook(
+        [
+            NotebookCell("a", "code", "a = 'edited by the user'", 1),
+            NotebookCell("b", "code", "b = 'edited by the agent'", 2),
+            NotebookCell("m", "markdown", "m, written by the agent"),
+            NotebookCell("n", "code", "n = 'undone'"),
+        ]
+    )
+    edits = [
+        EditEntry(at, n, 1, Edit("cell", target, None, {"source": "x"}))
+        for at, n, target in ((9.0, 1, "b"), (10.0, 2, "m"), (11.0, 3, "n"), (12.0, 4, "away"))
+    ]
+    entries = [*edits, EditUndoneEntry(13.0, 3)]
+    kernel = FakeKernel(cells=cells)
+    session = session_on(64_000, entries=entries, kernel=kernel, notebook=notebook)
+
+    (section,) = [one for one in sections_of(session) if "present form" in one.text]
+
+    assert [item.id for item in section.items] == ["m", "b", "a"]
+    assert "## cell:m (markdown, edited by you)" in section.text
+    assert "## cell:b (In[2], edited by you)\n```python\nb = 'edited by the agent'" in section.text
+    assert (
+        "## cell:a (In[1], edited since it ran)\n```python\na = 'edited by the user'"
+        in section.text
+    )
+    for old in ("as it ran", "deleted since", "undone"):
+        assert old not in section.text
 
 
 def test_everything_that_comes_back_is_redacted():
