@@ -16,7 +16,7 @@ from typing import Any
 import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 
-from .kernels import RealKernel
+from .kernels import TIMEOUT_S, RealKernel
 
 PART_CHARS = 20_000
 
@@ -40,7 +40,8 @@ def code(cell_id: str, source: str, **more: Any) -> dict[str, Any]:
 class Page:
     """One page on a kernel. `client` names it; `asked` are the requests it heard, in order.
 
-    `on_request` is called with each before it is answered: what the person does meanwhile.
+    `on_request` is called with each before it is answered: what the person does meanwhile. `states`
+    are what the kernel said of itself, each with the type of the message that it said it of.
     """
 
     def __init__(self, kernel: RealKernel, cells: list[dict[str, Any]], client: str = "") -> None:
@@ -51,7 +52,9 @@ class Page:
         self.is_mute = False
         self.speaks_on_shell = False
         self.heard_on = ""
+        self.states: list[tuple[str, str]] = []
         self._client: BlockingKernelClient = kernel.connect()
+        self._heard = threading.Condition()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
@@ -76,6 +79,12 @@ class Page:
         """What it was asked to do, looks and greetings left out."""
         return [one["op"] for one in self.asked if one["op"] not in ("hello", "notebook")]
 
+    def wait_for_idle(self, count: int) -> None:
+        """Wait until the kernel has said "idle" of so many cells."""
+        idle = ("execute_request", "idle")
+        with self._heard:
+            assert self._heard.wait_for(lambda: self.states.count(idle) >= count, TIMEOUT_S)
+
     def send(self, comm_id: str, data: Any) -> None:
         """Send any data on the control channel, or, if it speaks there, as an ordinary message."""
         message = self._client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
@@ -88,6 +97,11 @@ class Page:
                 continue
             message = self._client.iopub_channel.get_msg(timeout=1)
             data = message["content"].get("data", {})
+            if message["msg_type"] == "status":
+                parent = message["parent_header"].get("msg_type", "")
+                with self._heard:
+                    self.states.append((parent, message["content"]["execution_state"]))
+                    self._heard.notify_all()
             if message["msg_type"] == "comm_msg" and data.get("type") == "request":
                 self.heard_on = message["content"]["comm_id"]
                 self._hear(message["content"]["comm_id"], data)

@@ -134,7 +134,7 @@ class FrontendLink:
     """Asks the pages that show this kernel's notebook. Close it when done.
 
     `find_asker` returns the running cell's client (the page that asked for it) and id, each None if
-    not known: of several pages that one is believed.
+    not known: of several pages that one is believed. `is_busy` says whether a cell runs.
     """
 
     def __init__(
@@ -142,9 +142,13 @@ class FrontendLink:
         kernel: Any,
         comms: Comms,
         find_asker: Callable[[], tuple[str | None, str | None]] = lambda: (None, None),
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._kernel = kernel
         self._comms = comms
         self._find_asker = find_asker
+        self._is_busy = is_busy
+        self._parent: object = None
         self._lock = threading.Lock()
         self._requests: dict[str, _Request] = {}
         self._page: tuple[str, str] | None = None
@@ -188,6 +192,7 @@ class FrontendLink:
             timeout_s = LOOK_S if is_look else EDIT_S
         if is_look and self._is_silent:
             timeout_s = min(timeout_s, SHORT_S)
+        self._parent = self._find_parent()
         loop = asyncio.get_running_loop()
         fits, best = self._judge() if is_look else (lambda client, answer: 0, 0)
         client = page[1] if page else None
@@ -211,21 +216,25 @@ class FrontendLink:
             self._page = comm_id, client
         return _result_of(answer)
 
-    def hear(self, comm_id: str, data: object) -> None:
-        """Take a page's message; from any thread. One that is no awaited answer changes nothing."""
+    def hear(self, comm_id: str, data: object) -> bool:
+        """Take a page's message; from any thread. Return whether it was an awaited answer.
+
+        Any other changes nothing.
+        """
         part = read_part(data)
         if part is None:
-            return
+            return False
         self._comms.note_page(comm_id)
         self._is_silent = False
         with self._lock:
             waiting = self._requests.get(part.id)
         if waiting is None:
-            return
+            return False
         try:
             waiting.loop.call_soon_threadsafe(waiting.add, comm_id, part)
         except RuntimeError:  # the loop was closed meanwhile: nobody waits for the answer
             _log.debug("An answer came after its loop was closed.")
+        return True
 
     def close(self) -> None:
         """Put back the control handler that was there; no request is answered any more."""
@@ -252,11 +261,35 @@ class FrontendLink:
         content = message.get("content")
         comm_id = content.get("comm_id") if isinstance(content, Mapping) else None
         if not self._is_closed and isinstance(comm_id, str) and self._comms.owns(comm_id):
-            self.hear(comm_id, content.get("data"))
+            if self.hear(comm_id, content.get("data")):
+                self._stay_busy()
             return None
         if self._previous is not None:
             return self._previous(stream, ident, message)
         return None
+
+    def _find_parent(self) -> object:
+        """Return the request that runs the cell; in the context of the turn."""
+        get_parent = getattr(self._kernel, "get_parent", None)
+        return None if get_parent is None else get_parent("shell")
+
+    def _stay_busy(self) -> None:
+        """Have the kernel say, after this message, that its cell still runs.
+
+        ipykernel says "idle" at the end of each control message, and front ends believe it.
+        """
+        loop = getattr(getattr(self._kernel, "control_thread", None), "io_loop", None)
+        if loop is not None:
+            loop.add_callback(self._say_busy)
+
+    def _say_busy(self) -> None:
+        kernel = self._kernel
+        if self._parent and self._is_busy():
+            state = {"execution_state": "busy"}
+            topic = f"kernel.{kernel.ident}.status".encode()
+            kernel.session.send(
+                kernel.iopub_socket, "status", state, parent=self._parent, ident=topic
+            )
 
 
 def read_part(data: object) -> Part | None:

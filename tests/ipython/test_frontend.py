@@ -115,6 +115,23 @@ def test_a_turn_changes_the_notebook_while_its_cell_runs(
     assert kernel.eval("'x' in globals()") is False
 
 
+def test_the_kernel_is_busy_as_long_as_its_cell_runs(
+    kernel: RealKernel, server: FakeAnthropic, page: Page
+) -> None:
+    """After each answer the kernel says again that it is busy; front ends hear "idle" otherwise.
+
+    The last word is the cell's own "idle".
+    """
+    turn(kernel, server, call("list_cells"), call("insert_cell", source="new"))
+    page.wait_for_idle(2 + 2)  # unload, load, /new, and the turn
+
+    states = page.states
+    after = [states[at + 1] for at, state in enumerate(states) if state == ("comm_msg", "idle")]
+    asked = [one for one in page.asked if one["op"] != "hello"]
+    assert after.count(("execute_request", "busy")) >= len(asked) - 1
+    assert states[-1] == ("execute_request", "idle")
+
+
 def test_outputs_come_after_the_turn(kernel: RealKernel, server: FakeAnthropic, page: Page) -> None:
     """Nothing is put into the cell before the model's last answer was asked for."""
     asked: list[int] = []
