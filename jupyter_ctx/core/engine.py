@@ -28,7 +28,7 @@ from .entries import (
 )
 from .events import Level, NoteAdded
 from .memory import MEMORY_SHARE, MEMORY_TOKENS
-from .offload import MOST_BYTES, Room
+from .offload import LEAST_RESULT_TOKENS, MOST_BYTES, Room
 from .ports import (
     CacheTtl,
     Clock,
@@ -54,7 +54,7 @@ from .redact import Redactor
 from .tokens import SAFETY, TokenMeter, Used, Weight
 from .transcript import Transcript
 from .usage import Prices, Usage
-from .window import Limits, is_stuck, reserve_tokens, window_of
+from .window import LEAST_OUTPUT, Limits, is_stuck, reserve_tokens, window_of
 
 LEAST_MOST_BYTES = 500_000
 """A refusal of less than this teaches nothing: no server takes so little."""
@@ -280,8 +280,20 @@ class Engine:
         known = self.window
         if limit is not None and known is not None and limit >= known:
             limit = None
+        if limit is not None and (limit < self._least_window or limit > (actual or limit)):
+            limit = None
         if actual is not None or limit is not None:
             self.record(OverflowEntry(self.ports.clock.now(), actual, limit))
+
+    @property
+    def _least_window(self) -> int:
+        """The least window worth learning: system, tools, a step and a compaction need as much.
+
+        With less we would refuse every prompt from then on, though the figure may be a mistake.
+        """
+        fixed = self.meter.prefix_tokens(self.meter.factor)
+        instruction = self.meter.estimate_text(self.summary_text)
+        return fixed + instruction + LEAST_OUTPUT + LEAST_RESULT_TOKENS
 
     def _use_learnt_window(self) -> None:
         learnt, known = self.transcript.learnt_windows.get(self.facts.name), self.window

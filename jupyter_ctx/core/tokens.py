@@ -52,8 +52,9 @@ LEAST_FACTOR, MOST_FACTOR = 0.7, 2.5
 # A single figure further off than this is no tokenizer's doing (earlier thinking dropped, say).
 LEAST_RATIO, MOST_RATIO = 0.5, 4.0
 
-# A figure over this ratio of the estimate, and so many tokens more, is a provider's mistake.
-BELIEVED_RATIO, BELIEVED_TOKENS = 10, 1_000_000
+# A prompt of so many tokens more than MOST_RATIO x the estimate is a provider's mistake (what it
+# adds by itself is less); so is one over the last, whatever it is of: no window comes near it.
+BELIEVED_TOKENS, MOST_TOKENS = 2_000, 10_000_000
 
 # What stands around a message and around a tool block on the wire, in raw tokens.
 MESSAGE_FRAME, TOOL_FRAME = 4, 10
@@ -141,10 +142,15 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The provider's figure: the prefix and the first `messages` of the view are `tokens`."""
+    """The provider's figure: the prefix and the first `messages` of the view are `tokens`.
+
+    By the estimate they are `raw` tokens, not yet calibrated, and `fixed` ones.
+    """
 
     messages: int
     tokens: int
+    raw: int = 0
+    fixed: int = 0
 
 
 class TokenMeter:
@@ -210,8 +216,10 @@ class TokenMeter:
 
     def _observe_count(self, tokens: int, raw_tokens: int, view: Sequence[Message]) -> None:
         """Take in that the provider counted `tokens` for prefix and `view`."""
-        self._teach(tokens, raw_tokens, view, len(view))
-        self._set_base(_Base(len(view), tokens))
+        fixed = self._fixed_since_base(view, len(view))
+        if self._is_believed(tokens, raw_tokens, fixed):
+            self._teach(tokens, raw_tokens, fixed)
+            self._set_base(len(view), tokens, raw_tokens, fixed)
 
     def used(self, transcript: Transcript) -> Used:
         """Return what fills the window now. Never 0 for a transcript that holds anything."""
@@ -235,7 +243,9 @@ class TokenMeter:
         """
         view = transcript.view
         estimate = min(self.used(transcript).total, self._calibrate(self._count_all(view)))
-        return max(1, LEAST_RATIO * estimate) <= tokens and self._is_believed(tokens, view)
+        fixed = self._fixed_since_base(view, len(view))
+        is_believed = self._is_believed(tokens, self.raw_new(transcript), fixed)
+        return is_believed and tokens >= max(1, LEAST_RATIO * estimate)
 
     def prefix_tokens(self, factor: float) -> int:
         """Return the estimated tokens of system and tools, calibrated by `factor`."""
@@ -288,41 +298,51 @@ class TokenMeter:
     def _observe_reply(self, entry: MessageEntry, view: Sequence[Message]) -> None:
         usage = entry.usage
         used = usage.used_tokens if usage else None
-        if usage is None or used is None or not self._is_believed(used, view):
+        if usage is None or used is None:
             return
-        if usage.output and entry.stop_reason in _WHOLE_REPLIES:
-            self._outputs[id(entry.message)] = entry.message, usage.output
-        sent = len(view) - 1
-        self._teach(usage.input_tokens or 0, entry.raw_tokens or 0, view, sent)
-        self._set_base(_Base(len(view), used))
+        sent, input_tokens = len(view) - 1, usage.input_tokens or 0
+        fixed = self._fixed_since_base(view, sent)
+        if not self._is_believed(input_tokens, entry.raw_tokens, fixed):
+            return
+        raw, output = entry.raw_tokens or 0, usage.output or 0
+        if output and entry.stop_reason in _WHOLE_REPLIES:
+            self._outputs[id(entry.message)] = entry.message, output
+        self._teach(input_tokens, raw, fixed)
+        self._set_base(len(view), used, raw, fixed + output)
 
-    def _is_believed(self, used: int, view: Sequence[Message]) -> bool:
-        """Whether a figure for `view` can be true, however bad the estimate is.
+    @property
+    def _base(self) -> _Base:
+        return self._bases[-1] if self._bases else _Base(0, 0)
 
-        Else one absurd figure would fill the window for good.
+    def _fixed_since_base(self, view: Sequence[Message], sent: int) -> int:
+        return sum(self._fixed_tokens(view[i]) for i in range(self._base.messages, sent))
+
+    def _is_believed(self, tokens: int, raw_new: int | None, fixed_new: int) -> bool:
+        """Whether `tokens` can be what a prompt takes, however bad the estimate is.
+
+        It has `raw_new` and `fixed_new` tokens more than the last figure covers. Else one absurd
+        figure would fill the window for good, and one of a part only would empty it.
         """
-        if used <= BELIEVED_TOKENS:
-            return True
-        known = self._bases[-1].tokens if self._bases else 0
-        estimate = known + self._calibrate(self._count_new(view))
-        return used <= BELIEVED_RATIO * estimate + BELIEVED_TOKENS
+        base = self._base
+        if raw_new is None:
+            return tokens <= MOST_TOKENS
+        raw, fixed = base.raw + raw_new, base.fixed + fixed_new
+        most = MOST_RATIO * max(raw + fixed, base.tokens + raw_new + fixed_new) + BELIEVED_TOKENS
+        return LEAST_RATIO * LEAST_FACTOR * raw <= tokens <= min(most, MOST_TOKENS)
 
-    def _teach(
-        self, input_tokens: int, raw_tokens: int, view: Sequence[Message], sent: int
-    ) -> None:
-        """Learn from a figure of prefix and `view[:sent]`, `raw_tokens` of which were new in it."""
-        base = self._bases[-1] if self._bases else _Base(0, 0)
-        fixed = sum(self._fixed_tokens(view[index]) for index in range(base.messages, sent))
-        true: float = input_tokens - base.tokens - fixed
+    def _teach(self, input_tokens: int, raw_tokens: int, fixed_tokens: int) -> None:
+        """Learn from the figure of a prompt with so many new tokens, of either kind, in it."""
+        true: float = input_tokens - self._base.tokens - fixed_tokens
         if true <= 0 or raw_tokens <= 0:
             return
         true = min(MOST_RATIO * raw_tokens, max(LEAST_RATIO * raw_tokens, true))
         self._true = DECAY * self._true + true
         self._estimated = DECAY * self._estimated + raw_tokens
 
-    def _set_base(self, base: _Base) -> None:
-        self._bases.append(base)
-        self._new = _Tally(base.messages, base.messages)
+    def _set_base(self, messages: int, tokens: int, raw_new: int, fixed_new: int) -> None:
+        base = self._base
+        self._bases.append(_Base(messages, tokens, base.raw + raw_new, base.fixed + fixed_new))
+        self._new = _Tally(messages, messages)
 
     def _void(self, view: Sequence[Message]) -> None:
         """Forget every figure, since what they measured is no longer sent."""

@@ -125,6 +125,35 @@ def test_missing_or_impossible_usage_leaves_an_estimate(usage: Usage | None) -> 
     assert session.used.estimated > 1_000
 
 
+@pytest.mark.parametrize("told", [0, 1, 300, 20_000, 10**9])
+def test_a_figure_far_from_the_estimate_is_a_mistake(told: int) -> None:
+    """What no tokenizer can make of the prompt is no figure, and neither is its output's.
+
+    A server that tells only what it had not cached would else empty the window, an absurd one fill
+    it; a later figure that can be true counts again.
+    """
+    session = Session(prompt("x" * 2_000))
+    raw = session.meter.raw_new(session.transcript)
+
+    session.add(reply_entry(usage=Usage(told, 0, 0, 9_000), raw_tokens=raw))
+    assert session.used.measured == 0
+    assert raw <= session.used.estimated < 2 * raw
+
+    session.add(prompt("y" * 2_000, 2))
+    raw = session.meter.raw_new(session.transcript)
+    session.add(reply_entry(usage=Usage(2_500, 0, 0, 10), raw_tokens=raw))
+    assert session.used == Used(2_510, 0)
+
+
+def test_an_overflow_with_an_absurd_count_is_no_figure() -> None:
+    """A refusal that says the prompt has a million times its tokens fills no window."""
+    session = Session(prompt("x" * 2_000))
+
+    session.add(OverflowEntry(0.0, 10**9))
+
+    assert session.used.measured == 0
+
+
 def test_missing_usage_keeps_the_older_figure() -> None:
     """A reply without usage is estimated on top of the last figure that was given."""
     session = Session(prompt(), reply_entry(usage=Usage(100, 0, 0, 10)), prompt("two"))
