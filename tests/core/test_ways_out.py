@@ -191,6 +191,20 @@ def test_a_refusal_after_a_compaction_leaves_what_was_compacted() -> None:
     assert not [e for e in session.transcript.entries if isinstance(e, ExcludeEntry)]
 
 
+def test_a_tool_that_a_session_was_not_told_of_is_no_tool_of_it() -> None:
+    """A newer version has more tools; in an older session a call of one is an error."""
+    old = make_session(ScriptedModel(reply("Hello.")))
+    run(old)
+    ran: list[str] = []
+    tools = FakeTools(make=lambda: ran.append("make"))
+    model = ScriptedModel(reply(call("make")), reply("Well."))
+    session = make_session(model, entries=old.transcript.entries, tools=tools)
+    run(session)
+
+    assert "There is no tool `make` in this session." in str(model.requests[1].messages[-1])
+    assert ran == []
+
+
 def test_the_keys_of_a_spooled_text_are_taken_out_of_what_is_shown() -> None:
     """Head and tail of a text that is only in a file are redacted like any other."""
     key = "sk-ant-0123456789"
