@@ -12,8 +12,9 @@ import pytest
 from jupyter_ctx.config import PermissionMode, Settings
 from jupyter_ctx.core.blocks import PART_NAMES
 from jupyter_ctx.core.breaks import Cause
+from jupyter_ctx.core.entries import Edit
 from jupyter_ctx.core.events import CtxEvent
-from jupyter_ctx.core.ports import ModelFacts
+from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.errors import CompactionError, PromptError
 from jupyter_ctx.ipython.commands import (
@@ -37,7 +38,15 @@ from jupyter_ctx.ipython.reports import (
 )
 from jupyter_ctx.ipython.rules import Rule
 from jupyter_ctx.session import Session
-from jupyter_ctx.testing import FakeKernel, ScriptedModel, make_session, reply
+from jupyter_ctx.testing import (
+    FakeFiles,
+    FakeKernel,
+    FakeTools,
+    ScriptedModel,
+    call,
+    make_session,
+    reply,
+)
 
 from .test_markdown import acting_parts, lab_html
 
@@ -539,6 +548,77 @@ def test_a_rewind_over_a_compaction_says_that_it_undoes_it() -> None:
     host = _compacted()
 
     assert "undoes compaction 1" in shown(host, "/rewind").text
+
+
+def _edited(*edits: Edit) -> Host:
+    """Return a host whose agent made these edits in turn 2, and ran code in it twice."""
+    tools = FakeTools(change=lambda: ToolOutput("Done.", edits=edits))
+    calls = (call("change"), call("run_code", code="1"), call("run_code", code="2"))
+    model = ScriptedModel(reply("One."), reply(*calls), reply("Two."))
+    files = FakeFiles({edit.target: edit.after for edit in edits if edit.after is not None})
+    host = Host(make_session(model, tools=tools, files=files))
+    host.session.ask("first")
+    host.session.ask("second")
+    return host
+
+
+def _files_of(host: Host) -> FakeFiles:
+    files = host.session._ports.files
+    assert isinstance(files, FakeFiles)
+    return files
+
+
+def test_undo_shows_what_came_back() -> None:
+    """The difference from what stood there, what can be undone still, and who hears of it."""
+    hostile = "<img src=x onerror=alert(1)>"
+    new, old = {"text": f"{hostile}\nb\n"}, {"text": f"{hostile}\na\n"}
+    host = _edited(Edit("file", "/p/n.py", None, {"text": "x"}), Edit("file", "/p/a.py", old, new))
+    assert complete(host, "/undo ") == ["2", "1"]
+
+    done = shown(host, "/undo")
+
+    assert "Undone: the edit of `a.py` (edit 2). The next prompt tells the model." in done.text
+    assert "-b\n+a" in done.text
+    assert "1 more edit can be undone" in done.text
+    assert acting_parts(lab_html(done.markdown)) == []
+    assert "the new file `n.py` (edit 1)" in shown(host, "/undo 1").text
+    for wrong, said in (("/undo", "no edit"), ("/undo 1", "undone already"), ("/undo x", "'x'")):
+        with pytest.raises(PromptError, match=said):
+            run(host, wrong)
+
+
+def test_a_long_difference_is_cut() -> None:
+    """An undo of a long text shows its first lines and counts the rest."""
+    old, new = ({"text": "\n".join(f"{word} {n}" for n in range(900))} for word in ("a", "b"))
+    host = _edited(Edit("file", "/p/a.py", old, new))
+
+    assert "more lines" in shown(host, "/undo").text
+    assert len(shown(_edited(Edit("file", "/p/a.py", old, new)), "/undo").text) < 10_000
+
+
+def test_a_rewind_tells_of_edits_and_of_code_that_ran() -> None:
+    """Before: how many edits it puts back; after: which, which not and why, and what ran."""
+    edits = [Edit("file", f"/p/{n}.py", None, {"text": str(n)}) for n in range(14)]
+    host = _edited(*edits)
+    assert "puts back 14 edits." in shown(host, "/rewind").text
+    assert "Code that ran is not undone (2 × run_code)" in shown(host, "/rewind").text
+
+    _files_of(host).states["/p/13.py"] = {"text": "mine"}
+    text = shown(host, "/rewind 2").text
+
+    assert "Put back: the new file `12.py`, the new file `11.py`" in text
+    assert "and 3 more." in text
+    assert "Not put back: the new file `13.py` (edit 14). `/p/13.py` is not as" in text
+    assert "Code that ran is not undone (2 × run_code): what it made and wrote stays." in text
+
+
+def test_many_edits_that_stay_are_counted() -> None:
+    """Ten are named with the reason, the others counted."""
+    edits = [Edit("file", f"/p/{n}.py", None, {"text": str(n)}) for n in range(14)]
+    host = _edited(*edits)
+    _files_of(host).states.update({edit.target: {"text": "mine"} for edit in edits})
+
+    assert "4 more not put back." in shown(host, "/rewind 2").text
 
 
 def test_many_turns_to_go_back_to_are_counted() -> None:

@@ -68,6 +68,12 @@ def test_tool_lines():
         "Ran code, 3 lines: df.head() · failed · 0.2 s"
     )
     assert words.tool_line("inspect", {"names": ["df", "users"]}) == "Inspecting df, users…"
+    assert (
+        words.tool_line("edit_file", {"path": "src/a.py", "old": "x"}) == "Editing file src/a.py…"
+    )
+    search = {"pattern": "TODO", "glob": "*.py"}
+    assert words.tool_line("search_files", search) == "Searching the files: TODO, *.py…"
+    assert words.tool_line("search_files", {}) == "Searching the files…"
 
 
 def test_a_read_cell_is_named_by_its_number():
