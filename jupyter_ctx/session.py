@@ -27,7 +27,7 @@ from .core.attachments import Attachment
 from .core.blocks import Json, text_of, title_of, words_of
 from .core.breaks import find_cache_misses
 from .core.budget import Budget, is_bare_done
-from .core.compactor import Attempt
+from .core.compaction_request import Attempt
 from .core.context import cache_read_ratio, find_context, usage_to_json
 from .core.due import should_compact
 from .core.edits import EditUndo, plan_undo_edit, title_of_edit, undo_edit

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from jupyter_ctx.core import engine
+from jupyter_ctx.core import due
 from jupyter_ctx.core.blocks import Image
 from jupyter_ctx.core.due import LARGEST_IMAGE_BYTES
 from jupyter_ctx.core.events import CompactionFinished, NoteAdded
@@ -63,7 +63,7 @@ def test_w14_a_running_count_keeps_requests_under_the_limit(megabytes, most_cuts
 
     Old ones leave in one batch by a compaction; between two of them requests only grow.
     """
-    monkeypatch.setattr(engine, "LARGEST_IMAGE_BYTES", LARGEST_IMAGE_BYTES // SCALE)
+    monkeypatch.setattr(due, "LARGEST_IMAGE_BYTES", LARGEST_IMAGE_BYTES // SCALE)
     with FakeAnthropic(answering(plots(9))) as server:
         with plain_talk(server, tools=plotting(noise(megabytes))) as session:
             session._engine.most_bytes = MOST_BYTES // SCALE

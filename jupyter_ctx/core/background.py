@@ -26,20 +26,9 @@ from . import compaction as pure
 from .account import FIRST_CALL, MID_TURN
 from .blocks import Message
 from .calls import new_reply, run_call
-from .compactor import (
-    Attempt,
-    Plan,
-    ask_hooks,
-    build_request,
-    conclude,
-    expected_head_tokens,
-    fail,
-    find_plan,
-    find_wish_room,
-    is_worth_it,
-    must_lighten,
-    run_compaction,
-)
+from .compaction_plan import Plan, expected_head_tokens, find_plan, is_worth_it, must_lighten
+from .compaction_request import Attempt, ask_hooks, build_summary_request, find_wish_room
+from .compactor import conclude, fail, run_compaction
 from .due import (
     CACHE_S,
     is_cold,
@@ -156,7 +145,7 @@ def _draft(engine: Engine, moment: float) -> Draft | None:
         find_wish_room(engine),
         moment,
         transcript.prefix,
-        build_request(engine, plan),
+        build_summary_request(engine, plan),
         new_reply(engine, engine.turn, 0, 0),
     )
 
@@ -185,7 +174,7 @@ async def _make(engine: Engine, draft: Draft) -> Made:
         async with aclosing(call) as events:
             async for _ in events:
                 pass
-        assert reply.done is not None  # call() returns only after ReplyDone
+        assert reply.done is not None  # run_call() returns only after ReplyDone
         said, has_memory = Message("assistant", tuple(reply.blocks)), engine.ports.memory.is_on
         pure.read_reply(said, reply.done.stop_reason, has_memory=has_memory)
     except (CompactionError, ModelError) as failure:

@@ -38,7 +38,7 @@ from .blocks import (
 from .breaks import REFUSED
 from .budget import Budget, is_bare_done
 from .calls import new_reply, run_call, store_reply
-from .compactor import Attempt
+from .compaction_request import Attempt
 from .due import can_compact_reactively, can_drop_images
 from .edits import undone_notices
 from .engine import Engine
@@ -337,7 +337,7 @@ class Turn:
             outcome = Failed(error)
         else:
             done = reply.done
-            assert done is not None  # call() returns only after ReplyDone
+            assert done is not None  # run_call() returns only after ReplyDone
             self.budget = self.budget.spend(self._tokens_of(reply, done))
             has_tools = any(isinstance(block, ToolUse) for block in reply.blocks)
             outcome = Replied(done.stop_reason, has_tools)
