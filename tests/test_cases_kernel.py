@@ -436,9 +436,9 @@ def _texts(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def test_a_killed_kernel_goes_on_as_its_twin(tmp_path: Path) -> None:
-    """W20: the first request after a kill is the unkilled twin's, byte for byte, but for a note.
+    """W20: the first request after a kill is the unkilled twin's, byte for byte, and what is new.
 
-    So it is in another folder too: what the model is told of the place keeps its bytes.
+    So it is in another folder too: the update says so, what the model was told keeps its bytes.
     """
     name = {"JPY_SESSION_NAME": str(tmp_path / "work" / "twin.ipynb")}
     saved = tmp_path / "saved"
@@ -461,12 +461,17 @@ def test_a_killed_kernel_goes_on_as_its_twin(tmp_path: Path) -> None:
         stage.end()
 
     assert "restarted" in said(ran)
-    note, rest = resumed.messages[-1]["content"]
+    note, update, rest = resumed.messages[-1]["content"]
     assert "restarted" in note["text"]
+    assert "The working folder is now /." in update["text"]
     assert rest == twin.messages[-1]["content"][-1]
-    as_sent = json.dumps(note, ensure_ascii=False, separators=(",", ":")).encode() + b","
-    assert as_sent in resumed.body
-    assert resumed.body.replace(as_sent, b"") == twin.body
+    assert len(twin.messages[-1]["content"]) == 1
+    body = resumed.body
+    for added in (note, update):
+        as_sent = json.dumps(added, ensure_ascii=False, separators=(",", ":")).encode() + b","
+        assert as_sent in body
+        body = body.replace(as_sent, b"")
+    assert body == twin.body
     assert resumed.plan is not None
     assert twin.plan is not None
     assert resumed.plan.read_tokens >= twin.plan.read_tokens > 1_000
