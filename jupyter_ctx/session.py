@@ -251,7 +251,8 @@ class Session:
                 }
                 for spec in engine.ports.tools.specs
             )
-            engine.record(PrefixEntry(now, engine.ports.redactor.text(system), tools))
+            system = clean_text(engine.ports.redactor.text(system))
+            engine.record(PrefixEntry(now, system, tools))
         if transcript.model != engine.ports.model.name:
             engine.record(ModelEntry(now, engine.ports.model.name))
 
@@ -519,7 +520,7 @@ class Session:
         with self._busy():
             self._stop_watching()
             await self._load_facts()
-            focus = self._ports.redactor.text(focus)
+            focus = clean_text(self._ports.redactor.text(focus))
             attempt = Attempt(self.transcript.turn, "manual", focus)
             compaction = self._stoppable(background.compact_anew(self._engine, attempt))
             async with aclosing(compaction) as events:

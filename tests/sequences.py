@@ -464,6 +464,7 @@ class World:
     explained: bool = False
     budget: int = 0
     refusals: int = 0
+    cwd: str = "/home/user"
 
     def __post_init__(self) -> None:
         self.clock = FakeClock()
@@ -483,7 +484,7 @@ class World:
         return Session(
             list(entries),
             self.settings,
-            Place("test-session", None, "/home/user", "Linux", "2026-01-01", "0"),
+            Place("test-session", None, self.cwd, "Linux", "2026-01-01", "0"),
             Ports(
                 model=self._model(self.model),
                 counter=NearCounter(),

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.fake_anthropic import Call, Reply, Text, too_long
+from jupyter_ctx.core.ports import Cell
+from tests.direct import judge
+from tests.fake_anthropic import Call, FakeModel, Reply, Text, too_long
 from tests.fake_anthropic.script import Given
 from tests.laws import Case, assert_requests, watch
-from tests.sequences import Act, Resume, Turn, Words, World
+from tests.sequences import (
+    BINDS,
+    FREE,
+    Act,
+    Compact,
+    EditSummary,
+    Pin,
+    Resume,
+    Turn,
+    Words,
+    World,
+)
 
 WORK = Reply((Call("make", chars=900),))
 
@@ -65,10 +80,53 @@ def test_an_overflow_with_nonsense_figures_ends_no_session(
     actual: int, limit: int, when: str
 ) -> None:
     """No window is learnt in which not even system and tools would fit; also not for a restart."""
-    acts = (turn("a", WORK), turn("b", WORK, too_long(actual, limit)))
+    acts: tuple[Act, ...] = (turn("a", WORK), turn("b", WORK, too_long(actual, limit)))
     if when == "first":
         acts = (turn("a", too_long(actual, limit)),)
     world = hold(*acts, turn("c"), turn("d", WORK))
     assert world.session.facts.window_tokens == 8_000
     world = hold(*acts, Resume(), turn("c"), turn("d", WORK))
     assert world.session.facts.window_tokens == 8_000
+
+
+# Names and texts --------------------------------------------------------------------------------
+
+HALF = "a\ud800b\x00"
+"""Half of a surrogate pair, as a folder's name has it that is not UTF-8; and a NUL."""
+
+
+@pytest.mark.parametrize("name", ["fly away!", "数据", "x" * 201, HALF])
+def test_a_tool_that_the_model_made_up_is_answered(name: str) -> None:
+    """Whatever it is called: its call and the error go back in a form the provider takes."""
+    world = hold(turn("x", Reply((Call(name, chars=3), WORK.parts[0]))), turn("y"))
+    last = world.sent[-1].record.body.decode()
+    assert "There is no tool" in last
+    assert [use.name for use in world.tools.ran][1:] == ["make"]
+
+
+def test_no_text_around_a_prompt_breaks_the_wire(tmp_path: Path) -> None:
+    """Folder, startup note, pin, variables, cells, focus, summary: half a pair is U+FFFD in each.
+
+    Also in the session on disk, and in one that is resumed.
+    """
+    for home in (None, tmp_path / "home"):
+        worlds: list[World] = []
+        models = {name: FakeModel(window=16_000, max_output=8_000) for name in (BINDS, FREE)}
+
+        def script(body: dict[str, object], worlds: list[World] = worlds) -> object:
+            return worlds[0].answer(body)
+
+        with judge(script, models) as fake:
+            world = World(fake, home, cwd=f"/home/{HALF}{{x}}", watch=watch)
+            worlds.append(world)
+            world.session.add_startup_note(f"Note {HALF}")
+            world.kernel.namespace[f"v{HALF}"] = 1
+            world.kernel.cells.append(Cell(f"c{HALF}", f"x = 1  # {HALF}", 3, 3))
+            summary = Reply((Text(f"A summary {HALF} of `v{HALF}`."),))
+            world.run([Pin(HALF), turn(HALF, WORK, WORK), turn("y", WORK), Resume()])
+            world.run([Compact((summary,), HALF), turn("z"), EditSummary(HALF), turn("z")])
+            assert_requests(world)
+            assert len(world.session.transcript.compactions) == 1
+            assert world.session.last_turn is not None
+            assert world.session.last_turn.outcome == "done", world.session.last_turn.error
+            world.close()

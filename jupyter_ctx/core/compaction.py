@@ -27,6 +27,7 @@ from .blocks import (
 )
 from .entries import Reinjected
 from .memory import MOST_FACTS, split_memory
+from .preview import clean_text
 from .reinjection import Section
 
 Estimate = Callable[[Message], int]
@@ -212,6 +213,6 @@ def build_summary_message(
     """
     given = [section for section in sections if section is not None]
     parts = (intro.strip(), f"{SUMMARY_OPEN}\n{summary}\n{SUMMARY_CLOSE}", remark)
-    head = Text("\n\n".join(filter(None, parts)), "summary")
-    rest = [Text(section.text, "reinjected") for section in given]
+    head = Text(clean_text("\n\n".join(filter(None, parts))), "summary")
+    rest = [Text(clean_text(section.text), "reinjected") for section in given]
     return user(head, *rest), tuple(item for section in given for item in section.items)

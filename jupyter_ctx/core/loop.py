@@ -62,6 +62,7 @@ from .offload import (
 )
 from .pins import untold_notices
 from .ports import ReplyDone, Update
+from .preview import clean_text
 from .recovery import (
     Compact,
     Continue,
@@ -237,7 +238,8 @@ class Turn:
             )
         told = engine.transcript.left_out
         words = [NOT_SENT.format(reason=told.reason)] if told is not None else []
-        words = [engine.ports.redactor.text(word) for word in (*pins, *self.prompt.notices, *words)]
+        words = [*pins, *self.prompt.notices, *words]
+        words = [clean_text(engine.ports.redactor.text(word)) for word in words]
         attached = self._fit_attachments(fitted.text, room)
         told_of = ""
         if update is not None:

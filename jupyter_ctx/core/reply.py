@@ -10,6 +10,9 @@ from .events import CtxEvent, TextDelta, TextFinished, ThinkingDelta
 from .ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart
 from .redact import Redactor, Stream
 
+MOST_NAME_CHARS = 128
+"""The longest id or name of a tool that every provider takes (API.md 5)."""
+
 
 @dataclass(slots=True)
 class Reply:
@@ -82,6 +85,7 @@ class Reply:
                 is_taken = id_ in self.seen_ids or id_ in self._own_ids()
                 if is_taken or not _is_wire_id(id_):
                     id_ = f"{self.fresh_id}_{len(self.blocks)}"
+                name = name if _is_wire_id(name) else _wire_name(name)
                 self._keep(block, ToolUse(id_, name, self.redactor.json(input_)))
             case Thinking():
                 if self._thought is not None:
@@ -122,4 +126,14 @@ def _thoughts(text: str, turn: int) -> list[CtxEvent]:
 
 def _is_wire_id(id_: str) -> bool:
     """Say whether every provider takes `id_` as it is: `[A-Za-z0-9_-]{1,128}` (API.md 5)."""
-    return 0 < len(id_) <= 128 and all(c.isascii() and (c.isalnum() or c in "_-") for c in id_)
+    is_fit = all(c.isascii() and (c.isalnum() or c in "_-") for c in id_)
+    return 0 < len(id_) <= MOST_NAME_CHARS and is_fit
+
+
+def _wire_name(name: str) -> str:
+    """Return a tool's name, made up by the model, in a form that every provider takes back.
+
+    Sent as it came, it would have each later request refused.
+    """
+    kept = "".join(c if _is_wire_id(c) else "_" for c in name[:MOST_NAME_CHARS])
+    return kept or "unnamed"
