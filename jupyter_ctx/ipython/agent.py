@@ -284,7 +284,8 @@ class Agent:
         assert opened is not None  # a prompt has a session
         if opened.attacher is None:
             raise PromptError("Nothing can be mentioned here.")
-        attacher, found = opened.attacher, list[tuple[Attachment, ...]]()
+        attacher = opened.attacher
+        found: list[tuple[Attachment, ...]] = []
         events: tuple[CtxEvent, ...] = ()  # it tells of none
         window = opened.session.facts.window_tokens
 
