@@ -490,15 +490,17 @@ class Session:
                 self._load_facts,
                 Budget(self.budget_tokens),
             )
-            async with aclosing(turn.run()) as events:
-                async for event in events:
-                    if isinstance(event, TurnFinished):
-                        for note in await self._finish_turn(event.turn):
-                            yield note
-                    self._notice(event)
-                    yield event
-            if not turn.is_recorded:
-                self._notices = [*notices, *self._notices]
+            try:
+                async with aclosing(turn.run()) as events:
+                    async for event in events:
+                        if isinstance(event, TurnFinished):
+                            for note in await self._finish_turn(event.turn):
+                                yield note
+                        self._notice(event)
+                        yield event
+            finally:
+                if not turn.is_recorded:
+                    self._notices = [*notices, *self._notices]
             self._save_metadata()
             if self.last_turn is not None and self.last_turn.outcome != "failed":
                 background.watch(self._engine)

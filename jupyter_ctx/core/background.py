@@ -25,7 +25,7 @@ from ..errors import CompactionError, ModelError
 from . import compaction as pure
 from .account import FIRST_CALL, MID_TURN
 from .blocks import Message
-from .calls import new_reply, run_call
+from .calls import new_reply, record_beside, run_call
 from .compaction_plan import Plan, expected_head_tokens, find_plan, is_worth_it, must_lighten
 from .compaction_request import Attempt, ask_hooks, build_summary_request, find_wish_room
 from .compactor import conclude, fail, run_compaction
@@ -210,7 +210,9 @@ def settle(engine: Engine) -> CompactionFailed | None:
 def _failed(
     engine: Engine, attempt: Attempt, error: CompactionError | ModelError
 ) -> CompactionFailed:
-    engine.preparation, engine.preparation_rests = None, True
+    held, engine.preparation, engine.preparation_rests = engine.preparation, None, True
+    if held is not None:
+        record_beside(engine, held.draft.reply, attempt.turn)
     return fail(engine, attempt, error)
 
 
@@ -234,6 +236,7 @@ def drop(engine: Engine, reason: str) -> None:
         held.cancel()
         engine.ending = held.task
     elif made.usage is not None:
+        record_beside(engine, held.draft.reply, engine.turn)
         at = engine.ports.clock.now()
         engine.record(SpentEntry(at, engine.turn, made.usage, reason))
 
@@ -299,6 +302,7 @@ async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, N
     finally:
         if attempt.succeeded:
             engine.preparation = None
+            record_beside(engine, draft.reply, attempt.turn)
 
 
 # Between turns ----------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ async def run_call(
     """Make one model call, with retries, filling `reply` and telling what arrives.
 
     Raises the ModelError that ended it. `silent`: it asks for a summary, and only retries are
-    told.
+    told. Records nothing, since it may run beside a turn: see `record_beside`.
     """
     engine.watch.check(request, turn, step, is_side=silent)
     clock, failed, began = engine.ports.clock, 0, 0.0
@@ -50,8 +50,6 @@ async def run_call(
                         yield event
             if reply.done is None:
                 raise StreamBrokenError("The stream ended before the answer was complete.")
-            if (beside := reply.done.beside) is not None:
-                engine.record(SpentEntry(clock.now(), turn, beside, "beside the answer"))
             return
         except ModelError as error:
             failed += 1
@@ -68,6 +66,13 @@ async def run_call(
             tries = retry.connect_tries if is_refused else retry.tries
             yield RetryScheduled(turn, step, failed + 1, tries, wait, str(error))
             await clock.sleep(wait)
+
+
+def record_beside(engine: Engine, reply: Reply, turn: int) -> None:
+    """Record what the provider charged beside the answer, if anything; once for each reply."""
+    if reply.done is not None and reply.done.beside is not None:
+        at, beside = engine.ports.clock.now(), reply.done.beside
+        engine.record(SpentEntry(at, turn, beside, "beside the answer"))
 
 
 async def _stream(engine: Engine, request: Request) -> AsyncGenerator[Delta, None]:

@@ -15,7 +15,7 @@ from ..errors import CompactionError, ModelError, PromptTooLongError, RequestToo
 from . import compaction as pure
 from .around import before_compaction, cut_to, hook_tokens
 from .blocks import Message, images_of, without_thinking
-from .calls import run_call
+from .calls import record_beside, run_call
 from .compaction_plan import Plan
 from .engine import Engine
 from .entries import Trigger
@@ -76,6 +76,7 @@ async def ask_summary(
             ) as events:
                 async for event in events:
                     yield event
+            record_beside(engine, reply, attempt.turn)
             return
         except (PromptTooLongError, RequestTooLargeError) as error:
             if retry == engine.limits.compaction_retries:

@@ -37,7 +37,7 @@ from .blocks import (
 )
 from .breaks import REFUSED
 from .budget import Budget, is_bare_done
-from .calls import new_reply, run_call, store_reply
+from .calls import new_reply, record_beside, run_call, store_reply
 from .compaction_request import Attempt
 from .due import can_compact_reactively, can_drop_images
 from .edits import undone_notices
@@ -338,6 +338,7 @@ class Turn:
         except ModelError as error:
             outcome = Failed(error)
         else:
+            record_beside(engine, reply, self.number)
             done = reply.done
             assert done is not None  # run_call() returns only after ReplyDone
             self.budget = self.budget.spend(self._tokens_of(reply, done))
@@ -393,11 +394,9 @@ class Turn:
 
     def _gauge_moved(self, event: CtxEvent) -> bool:
         """Say whether enough arrived, or a summary was begun or finished beside it."""
-        prepared, self.shown_preparation = (
-            self.shown_preparation,
-            background.find_state(self.engine),
-        )
-        return self._has_grown(event) or prepared != self.shown_preparation
+        held, shown = self.engine.preparation, self.shown_preparation
+        self.shown_preparation = "none" if held is None else held.state
+        return self._has_grown(event) or shown != self.shown_preparation
 
     def _has_grown(self, event: CtxEvent) -> bool:
         if not isinstance(event, TextDelta):

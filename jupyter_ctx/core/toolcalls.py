@@ -50,18 +50,20 @@ class ToolCalls:
     async def _run_one(self, use: ToolUse) -> AsyncGenerator[CtxEvent, None]:
         """Run one call, unless it is denied or Stop came before it."""
         clock, spec = self.engine.ports.clock, self._spec_of(use)
-        output = _not_run()
-        if not self.interrupted:
-            denied = await self._denied(use)
-            started = clock.monotonic()
-            if denied is not None:
-                output = self._redacted(ToolOutput(denied.message, is_error=True))
-            else:
-                yield ToolStarted(self.turn, self.step, use.id, use.name, use.input)
-                output = await self._run_tool(use, spec)
-            yield self._finished(use, output, denied is not None, clock.monotonic() - started)
-        self.interrupted = self.interrupted or output.interrupted
+        if self.interrupted:
+            self._new.append(NewResult(use.id, use.name, spec, _not_run()))
+            return
+        denied = await self._denied(use)
+        started = clock.monotonic()
+        if denied is not None:
+            output = self._redacted(ToolOutput(denied.message, is_error=True))
+        else:
+            yield ToolStarted(self.turn, self.step, use.id, use.name, use.input)
+            output = await self._run_tool(use, spec)
+        # Kept before it is told: whoever leaves the events here leaves a call that has run.
         self._new.append(NewResult(use.id, use.name, spec, output))
+        self.interrupted = output.interrupted
+        yield self._finished(use, output, denied is not None, clock.monotonic() - started)
 
     def _spec_of(self, use: ToolUse) -> ToolSpec:
         """Return the tool's spec, or one for the result of a tool that does not exist."""

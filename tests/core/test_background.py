@@ -25,9 +25,9 @@ from jupyter_ctx.core.events import (
     RetryScheduled,
     ToolStarted,
 )
-from jupyter_ctx.core.ports import Delta, HookOutcome, ModelFacts, Request
+from jupyter_ctx.core.ports import Delta, HookOutcome, ModelFacts, ReplyDone, Request
 from jupyter_ctx.core.preparation import Preparation
-from jupyter_ctx.core.usage import Prices
+from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import (
     AuthError,
     CompactionError,
@@ -244,6 +244,36 @@ def test_two_are_never_made_at_once():
     assert applied(session)
     assert model.most_running == 1
     assert not any(isinstance(e, CompactionFailed) for e in events)
+
+
+class Charging(Worker):
+    """A provider that charges something beside each summary."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Yield what the worker yields, with the charge at its end."""
+        async for delta in super().stream(request):
+            if isinstance(delta, ReplyDone) and is_instruction(request.messages[-1]):
+                delta = replace(delta, beside=Usage(1, 0, 0, 1))
+            yield delta
+
+
+def test_it_adds_nothing_to_the_log_before_it_is_used():
+    """Whatever a summary costs beside its answer is recorded when it is used, and once."""
+    model = Charging(steps=7)
+    model.held = asyncio.Event()
+    with session_of(model) as session:
+        while session.preparation == "none":
+            run(session)
+        before = len(session.transcript.entries)
+        model.held.set()
+        finish(session)
+        assert session.preparation == "ready"
+        assert len(session.transcript.entries) == before
+        while not applied(session):
+            run(session)
+
+        spent = [e for e in session.transcript.entries if isinstance(e, SpentEntry)]
+        assert [(e.usage, e.reason) for e in spent] == [(Usage(1, 0, 0, 1), "beside the answer")]
 
 
 def test_the_state_is_told_while_a_turn_runs():

@@ -8,10 +8,18 @@ from contextlib import aclosing
 
 import pytest
 
-from jupyter_ctx.core.blocks import Text, text_of
+from jupyter_ctx.core.blocks import Text, text_of, tool_results
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.entries import CompactionEntry, ExcludeEntry, MessageEntry, SpentEntry
-from jupyter_ctx.core.events import CtxEvent, NoteAdded, RetryScheduled, StepFinished, TurnFinished
+from jupyter_ctx.core.events import (
+    CtxEvent,
+    NoteAdded,
+    RetryScheduled,
+    StepFinished,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+)
 from jupyter_ctx.core.loop import PAUSED_TEXT
 from jupyter_ctx.core.ports import (
     BlockDone,
@@ -23,7 +31,7 @@ from jupyter_ctx.core.ports import (
     ToolOutput,
 )
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.core.repair import repair
+from jupyter_ctx.core.repair import INTERRUPTED_TEXT, repair
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import OverloadedError, PromptTooLongError, RequestTooLargeError
 from jupyter_ctx.testing import (
@@ -93,6 +101,41 @@ def test_a_turn_given_up_half_way_is_mended_by_the_next_prompt() -> None:
 
     kinds = [e.kind for e in session.transcript.entries if isinstance(e, MessageEntry)]
     assert kinds == ["prompt", "reply", "repair", "prompt", "reply"]
+
+
+def leave_at(session: FakeSession, kind: type[CtxEvent]) -> None:
+    """Iterate a turn's events up to the first of a kind, then give them up."""
+
+    async def leave() -> None:
+        async with aclosing(session.run("go")) as events:
+            async for event in events:
+                if isinstance(event, kind):
+                    return
+
+    asyncio.run(leave())
+
+
+def test_a_call_that_has_run_keeps_its_result_when_the_events_are_left() -> None:
+    """A tool that has finished has its result in the log; only the rest is said not to have run."""
+    calls = (call("run_code", code="1"), call("run_code", code="2"))
+    tools = FakeTools(run_code=lambda code: "a result")
+    session = make_session(ScriptedModel(reply(*calls), reply("Yes.")), tools=tools)
+    leave_at(session, ToolFinished)
+
+    first, second = tool_results(session.transcript.view[-1])
+    assert text_of(first.content) == "a result"
+    assert (second.is_error, text_of(second.content)) == (True, INTERRUPTED_TEXT)
+    assert repair(session.transcript.view) == tuple(session.transcript.view)
+
+
+def test_what_the_model_was_to_be_told_waits_for_a_turn_that_is_recorded() -> None:
+    """A notice of a turn that is given up before its prompt is stored comes with the next one."""
+    session = make_session(ScriptedModel(reply("Yes.")))
+    session.add_startup_note("The kernel was restarted.")
+    leave_at(session, TurnStarted)
+    run(session)
+
+    assert "The kernel was restarted." in str(session.model.requests[0].messages[-1])
 
 
 def test_a_long_prompt_that_cannot_be_stored_is_asked_all_the_same() -> None:
