@@ -52,8 +52,8 @@ class Settings:
     )
     permissions: PermissionMode = _setting(
         "ask",
-        "Before a tool acts: `ask`, `edits` (edits run unasked, code asks), `auto` (nothing asks), "
-        "`plan` (only reading is allowed).",
+        "Before a tool acts: `ask`, `edits` (edits of cells and files run unasked), `auto` "
+        "(nothing asks but guarded files), `plan` (only reading is allowed).",
     )
     home: str = _setting(
         "", "Where sessions and results are kept. Empty: `ctx` in Jupyter's data folder."

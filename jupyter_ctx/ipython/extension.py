@@ -248,7 +248,9 @@ class Wiring:
         resumed = session.transcript.turn > 0 and session.id not in _run_here
         _run_here.add(session.id)
         self._users = (tools.use, kernel.use)
-        targets = Targets(notebook, files.project, lambda: session.transcript.entries)
+        targets = Targets(
+            notebook, files.project, lambda: session.transcript.entries, self.redact
+        )
         attacher = Attacher(kernel, notebook, tools, files.project)
         said = [*warnings, *stored.warnings]
         return Opened(session, close, said, resumed, why, stored, targets, attacher)

@@ -21,15 +21,21 @@ from .rules import find_made, kind_of
 class Targets:
     """Looks at cells and files. `entries` gives the transcript, which tells what the agent made.
 
-    Without a project nothing is known of a file, so every write of one asks.
+    `redact` takes the program's own keys out of what is shown: a question is saved with the
+    notebook. Without a project nothing is known of a file, so every write of one asks.
     """
 
     notebook: Notebook = field(default_factory=NoNotebook)
     project: Project | None = None
     entries: Callable[[], Iterable[Entry]] = tuple
+    redact: Callable[[str], str] = str
 
     async def look(self, use: ToolUse, spec: ToolSpec) -> Asked:
         """Return the call as it is asked about, its target as it stands now."""
+        asked = await self._look(use, spec)
+        return replace(asked, title=self.redact(asked.title), text=self.redact(asked.text))
+
+    async def _look(self, use: ToolUse, spec: ToolSpec) -> Asked:
         verb = group_of(spec)
         if kind_of(verb) == "file":
             return await self._look_at_file(use, spec)

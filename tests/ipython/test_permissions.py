@@ -487,6 +487,20 @@ async def test_a_file_is_shown_as_a_diff(tmp_path: Path):
     assert "does not stand there exactly once" in person.shown[3]
 
 
+async def test_a_question_shows_no_key(tmp_path: Path):
+    """The program's own keys are not in what is shown: it is saved with the notebook."""
+    (tmp_path / "data.txt").write_text("key = sk-secret\n")
+    person = Person("n")
+    permissions = deciding(person)
+    hide = Targets(
+        project=Project(str(tmp_path)), redact=lambda text: text.replace("sk-secret", "[key]")
+    )
+    permissions.take("s", Memory(), hide)
+    await permissions.check(writing("data.txt"), WRITE)
+
+    assert "-key = [key]\n+new" in person.shown[0]
+
+
 async def test_this_file_is_no_other_file(tmp_path: Path):
     """Always covers the file that was named, by its real path; a path outside has no rule."""
     person = Person("a", "n", "a", "n")
