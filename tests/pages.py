@@ -133,8 +133,11 @@ class Page:
             case "notebook":
                 return {"path": "a.ipynb", "can_edit": True, "active": None, "cells": self.cells}
             case "insert_cell":
-                at = len(self.cells) if args["after"] is None else self._at(args["after"]) + 1
-                self.cells.insert(at, code(args["id"], args["source"], type=args["type"]))
+                end = 0 if args.get("at_top") else len(self.cells)
+                at = end if args["after"] is None else self._at(args["after"]) + 1
+                kept = {"outputs": args.get("outputs"), "execution_count": args.get("count")}
+                cell = code(args["id"], args["source"], type=args["type"], **kept)
+                self.cells.insert(at, cell)
                 return self._standing(at, None, None)
         at = self._at(args["cell_id"])
         cell, above = self.cells[at], self._above(at)

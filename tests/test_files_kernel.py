@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.agent_kernel import TURN_S, agent_kernel, ask, run
 from tests.fake_anthropic import FakeAnthropic, call, reply
+from tests.pages import code, page_on
 
 MODEL = "claude-sonnet-5-5"
 
@@ -92,3 +93,45 @@ def test_what_guides_agents_asks_in_every_mode(tmp_path: Path) -> None:
         run(kernel, "%agent /permissions plan")
         ask(kernel, "Write it.")
         assert not (folder / "planned.txt").exists()
+
+
+def test_edits_of_cells_are_undone_through_the_page(tmp_path: Path) -> None:
+    """The page puts cells back where they stood, with their outputs; what a person wrote stays."""
+    answers: list[Any] = [
+        reply(tools=[call("read_cell", cell_id="b"), call("read_cell", cell_id="c")]),
+        reply(
+            tools=[
+                call("delete_cell", cell_id="b"),
+                call("insert_cell", source="new = 1", after="a"),
+                call("edit_cell", cell_id="c", source="z = 4"),
+            ]
+        ),
+        "Done.",
+    ]
+    output = {"output_type": "stream", "name": "stdout", "text": "1\n"}
+    cells = [
+        code("a", "x = 1"),
+        code("b", "y = 2", outputs=[output], output_chars=2, execution_count=1),
+        code("c", "z = 3"),
+        code("q", "%%agent\nChange them."),
+    ]
+    with (
+        FakeAnthropic(lambda body: answers.pop(0)) as server,
+        agent_kernel(tmp_path, server, MODEL) as kernel,
+        page_on(kernel, cells) as page,
+    ):
+        run(kernel, "%reload_ext jupyter_ctx", "q")
+        ask(kernel, "Change them.", "q")
+        assert page.ids[0] == "a"
+        assert "b" not in page.ids
+        page.cell("c")["source"] = "mine"
+        refused = kernel.execute("%agent /undo", TURN_S, cell_id="q")
+        assert not refused.ok
+        assert "not as the agent left it" in refused.stderr
+        assert page.cell("c")["source"] == "mine"
+
+        rewound = "".join(run(kernel, "%agent /rewind 1", "q").bundles("text/plain"))
+        assert page.ids == ["a", "b", "c", "q"]
+        assert page.cell("b")["outputs"] == [output]
+        assert "Put back: the new cell" in rewound
+        assert "Not put back: the edit of cell `c` (edit 3)." in rewound
