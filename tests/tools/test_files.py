@@ -21,7 +21,7 @@ from jupyter_ctx.ipython.disk import parse_notebook
 from jupyter_ctx.testing import FakeNotebook
 from jupyter_ctx.tools import files as files_module
 from jupyter_ctx.tools.files import FileTools
-from jupyter_ctx.tools.filestate import ProjectFiles, state_of
+from jupyter_ctx.tools.filestate import MOST_BYTES, ProjectFiles, state_of
 from jupyter_ctx.tools.filetypes import decode
 from jupyter_ctx.tools.project import Project, always_asks, find_root
 from jupyter_ctx.tools.seen import Seen
@@ -50,15 +50,18 @@ class Tools:
         self.files = FileTools(Project(str(root)), Seen(), parse=parse_notebook, **more)
         self._tools = {tool.spec.name: tool for tool in self.files.make()}
 
-    def __call__(self, tool: str, path: str, cap: int = CAP, **arguments: object) -> ToolOutput:
-        return asyncio.run(self._tools[tool].run({"path": path, **arguments}, cap))
+    def __call__(self, tool: str, path: str, cap: int = CAP, **arguments: Any) -> ToolOutput:
+        async def run() -> ToolOutput:
+            return await self._tools[tool].run({"path": path, **arguments}, cap)
 
-    def read(self, path: str, cap: int = CAP, **arguments: object) -> str:
+        return asyncio.run(run())
+
+    def read(self, path: str, cap: int = CAP, **arguments: Any) -> str:
         text = self("read_file", path, cap, **arguments).text
         assert isinstance(text, str)
         return text
 
-    def refused(self, tool: str, path: str, **arguments: object) -> str:
+    def refused(self, tool: str, path: str, **arguments: Any) -> str:
         """Return why the call is refused."""
         with pytest.raises(ToolError) as caught:
             self(tool, path, **arguments)
@@ -317,7 +320,7 @@ def test_huge_files_are_described(tools: Tools, monkeypatch: pytest.MonkeyPatch)
     """Of a huge text the size and the first lines are told; its lines can be read, not written."""
     line = "a,b,c,d\n"
     with open(tools.root / "huge.csv", "w") as file:
-        file.write(line * (files_module.MOST_BYTES // len(line) + 1_000))
+        file.write(line * (MOST_BYTES // len(line) + 1_000))
 
     said = tools.read("huge.csv")
 
@@ -355,10 +358,11 @@ def test_a_new_file_with_its_folders(tools: Tools) -> None:
 def test_an_unread_or_changed_file_is_not_overwritten(tools: Tools) -> None:
     """The refusal shows what stands there, which then was seen; so the next try is made."""
     path = tools.root / "src" / "a.py"
-    for tool, more in (
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("write_file", {"text": "mine\n"}),
         ("edit_file", {"old": "y = 2", "new": "y = 4"}),
-    ):
+    )
+    for tool, more in calls:
         path.write_text(f"x = 1\ny = 2\n# {tool}\n")
         said = tools.refused(tool, "src/a.py", **more)
         assert f"# {tool}" in said
