@@ -53,7 +53,7 @@ from .core.events import (
     TurnFinished,
 )
 from .core.history import UsagePoint, find_usage_points
-from .core.loop import Prompt, Turn
+from .core.loop import Turn
 from .core.names import find_missing
 from .core.pins import most_pin_tokens, pin_notice
 from .core.ports import (
@@ -74,6 +74,7 @@ from .core.ports import (
 from .core.prefix import PrefixBreak
 from .core.preparation import State
 from .core.preview import clean_text
+from .core.prompt import Prompt
 from .core.recovery import RetryLimits
 from .core.redact import Redactor
 from .core.rewind import Rewind, plan_rewind, put_back_edits

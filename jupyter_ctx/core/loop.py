@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -19,13 +18,10 @@ from ..errors import (
     ModelError,
     PromptTooLongError,
     RequestTooLargeError,
-    StoreError,
 )
 from . import background
-from .attachments import Attachment, Fitted, fit_attachments
 from .blocks import (
     Block,
-    Json,
     Message,
     Text,
     Thinking,
@@ -40,9 +36,8 @@ from .budget import Budget, is_bare_done
 from .calls import new_reply, record_beside, run_call, store_reply
 from .compaction_request import Attempt
 from .due import can_compact_reactively, can_drop_images
-from .edits import undone_notices
 from .engine import Engine
-from .entries import ExcludeEntry, Kind, MessageEntry, RepairEntry, SpentEntry, Trigger
+from .entries import ExcludeEntry, MessageEntry, RepairEntry, SpentEntry, Trigger
 from .events import (
     ContextChanged,
     CtxEvent,
@@ -57,12 +52,9 @@ from .events import (
 from .exact import count_if_near
 from .offload import (
     LEAST_RESULT_TOKENS,
-    Room,
-    ingest_prompt,
 )
-from .pins import untold_notices
-from .ports import ReplyDone, Update
-from .preview import clean_text
+from .ports import ReplyDone
+from .prompt import Prompt, record_prompt
 from .recovery import (
     Compact,
     Continue,
@@ -81,9 +73,8 @@ from .recovery import (
 from .repair import orphan_results
 from .reply import Reply
 from .requests import build_request, can_raise_output
-from .tokens import SAFETY
 from .toolcalls import ToolCalls
-from .update import fit_update, load_update, update_tokens
+from .update import load_update
 from .window import LEAST_OUTPUT
 
 STOPPED_TEXT = "[Stopped by the user]"
@@ -98,23 +89,9 @@ CUT_SHORT = {
     "tool_use": "the model announced a tool call and sent none",
 }
 THINKING_REFUSED = "The provider refused the thinking of earlier answers."
-NOT_SENT = "[The user's prompt before this one was not sent. {reason}]"
 GAUGE_EVERY_CHARS = 400
 
 log = logging.getLogger("jupyter_ctx")
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What the user typed, and what the program adds to it (`notices`: one text block each).
-
-    `attachments` are what the user named in it, shown in front of it as far as there is room.
-    """
-
-    text: str
-    notices: tuple[str, ...] = ()
-    cell_id: str | None = None
-    attachments: tuple[Attachment, ...] = ()
 
 
 class _TurnOver(Exception):
@@ -174,7 +151,8 @@ class Turn:
         try:
             yield TurnStarted(self.number, redact(self.prompt.text))
             await self.prepare()
-            self._record_prompt(await load_update(engine))
+            record_prompt(engine, self.prompt, self.number, await load_update(engine))
+            self.is_recorded = True
             yield ContextChanged(self.number)
             async with aclosing(self._steps()) as events:
                 async for event in events:
@@ -209,77 +187,10 @@ class Turn:
             error=over.error,
         )
 
-    # The prompt ---------------------------------------------------------------------------------
-
-    def _record_prompt(self, update: Update | None) -> None:
-        """Store the prompt; a very long one goes to the store and leaves a preview.
-
-        In front of it stands the notebook update, as far as there is room for it.
-        """
-        engine = self.engine
-        if orphans := orphan_results(engine.transcript.view):
-            self._record_user("repair", orphans)
-        text = engine.ports.redactor.text(self.prompt.text)
-        pins = (*untold_notices(engine.transcript), *undone_notices(engine))
-        room = engine.room()
-        room = replace(
-            room, used_tokens=room.used_tokens + math.ceil(SAFETY * sum(map(room.count, pins)))
-        )
-        fitted = ingest_prompt(text, self.number, room)
-        if fitted.stored is not None:
-            try:
-                engine.ports.store.save_text(f"prompt-{self.number}", fitted.stored)
-            except StoreError as error:
-                engine.warn_store(error)
-            engine.note(
-                "info",
-                f"The prompt is long: {len(text):,} characters.",
-                f"The model sees its beginning and end, and reads on in `prompt-{self.number}`.",
-            )
-        told = engine.transcript.left_out
-        words = [NOT_SENT.format(reason=told.reason)] if told is not None else []
-        words = [*pins, *self.prompt.notices, *words]
-        words = [clean_text(engine.ports.redactor.text(word)) for word in words]
-        attached = self._fit_attachments(fitted.text, room)
-        told_of = ""
-        if update is not None:
-            told_of = fit_update(update.text, fitted.text, update_tokens(engine), attached.room)
-        notices = [Text(word, "notebook") for word in (*words, told_of) if word]
-        seen = None if update is None or not update.seen else update.seen
-        content = [*notices, *attached.blocks, Text(fitted.text)]
-        self._record_user("prompt", content, seen)
-        engine.ports.updates.note_told(told_of)
-        self.is_recorded = True
-
-    def _fit_attachments(self, text: str, room: Room) -> Fitted:
-        """Return what was attached as far as there is room behind the prompt's `text`."""
-        engine = self.engine
-        redact = engine.ports.redactor.text
-        attachments = [
-            replace(one, text=redact(one.text)) if isinstance(one, Text) else one
-            for one in self.prompt.attachments
-        ]
-        attached = fit_attachments(attachments, text, room)
-        if attached.cut or attached.left_out:
-            engine.note(
-                "warning",
-                "What is attached does not fit whole.",
-                f"Cut: {attached.cut:,}. Left out: {attached.left_out:,}. The agent is told where.",
-            )
-        return attached
-
-    def _record_user(self, kind: Kind, content: Sequence[Block], seen: Json | None = None) -> None:
-        self.engine.record(
-            MessageEntry(
-                at=self.engine.ports.clock.now(),
-                turn=self.number,
-                step=self.step,
-                kind=kind,
-                message=user(*content),
-                cell_id=self.prompt.cell_id if kind == "prompt" else None,
-                seen=seen,
-            )
-        )
+    def _record_note(self, *content: Block) -> None:
+        """Record what the program says in the user's place."""
+        at = self.engine.ports.clock.now()
+        self.engine.record(MessageEntry(at, self.number, self.step, "note", user(*content)))
 
     # Steps --------------------------------------------------------------------------------------
 
@@ -365,7 +276,7 @@ class Turn:
         """
         view = self.engine.transcript.view
         if view and view[-1].role == "assistant" and view[-1] is not self.paused:
-            self._record_user("note", [Text(PAUSED_TEXT)])
+            self._record_note(Text(PAUSED_TEXT))
 
     def _check_it_fits(self) -> None:
         """Raise PromptTooLongError if the request, or a compaction after it, cannot fit the window.
@@ -420,19 +331,11 @@ class Turn:
         action = next_action(self.state, outcome)
         match action:
             case RunTools():
-                async for event in self._finish_step(reply, reply.blocks):
-                    yield event
-                self.state = self._fresh_state()
-                uses = [block for block in reply.blocks if isinstance(block, ToolUse)]
-                calls = ToolCalls(engine, self.number, self.step, uses)
-                async with aclosing(calls.run()) as events:
+                async with aclosing(self._run_tools(reply)) as events:
                     async for event in events:
                         yield event
-                yield ContextChanged(self.number)
-                if calls.interrupted:
-                    raise _TurnOver("stopped", "stopped")
             case EndTurn(stop_reason=reason):
-                async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                for event in self._finish_step(reply, _without_calls(reply.blocks)):
                     yield event
                 if reason in CUT_SHORT:
                     engine.note("warning", f"The answer is not complete: {CUT_SHORT[reason]}.")
@@ -445,26 +348,20 @@ class Turn:
                 self.reply = None
                 self.state = replace(self.state, output_raised=True)
             case Continue():
-                async for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                for event in self._finish_step(reply, _without_calls(reply.blocks)):
                     yield event
-                self._record_user("note", [Text(CONTINUE_TEXT)])
+                self._record_note(Text(CONTINUE_TEXT))
                 self.state = replace(self.state, continuations=self.state.continuations + 1)
             case Resume():
                 kept = _without_calls(reply.blocks)
-                async for event in self._finish_step(reply, kept):
+                for event in self._finish_step(reply, kept):
                     yield event
                 self.paused = engine.transcript.view[-1] if reply.is_whole(kept) else None
                 self.state = replace(self.state, pauses=self.state.pauses + 1)
             case DropThinking():
                 self._drop_thinking()
-            case Drain():
-                self.state = replace(self.state, drained=True)
-                async with aclosing(self._recover(reply, outcome, keep_partial=False)) as events:
-                    async for event in events:
-                        yield event
-            case Compact(keep_partial=keep_partial):
-                self.state = replace(self.state, compacted=True)
-                async with aclosing(self._recover(reply, outcome, keep_partial)) as events:
+            case Drain() | Compact():
+                async with aclosing(self._recover(reply, outcome, action)) as events:
                     async for event in events:
                         yield event
             case Refuse():
@@ -472,6 +369,20 @@ class Turn:
             case _:
                 error = action.error
                 raise _TurnOver("failed", "error", self._describe(error)) from error
+
+    async def _run_tools(self, reply: Reply) -> AsyncGenerator[CtxEvent, None]:
+        """Store the reply and run its calls; the turn ends with one that was interrupted."""
+        for event in self._finish_step(reply, reply.blocks):
+            yield event
+        self.state = self._fresh_state()
+        uses = [block for block in reply.blocks if isinstance(block, ToolUse)]
+        calls = ToolCalls(self.engine, self.number, self.step, uses)
+        async with aclosing(calls.run()) as events:
+            async for event in events:
+                yield event
+        yield ContextChanged(self.number)
+        if calls.interrupted:
+            raise _TurnOver("stopped", "stopped")
 
     def _can_compact(self, outcome: Replied | Failed) -> bool:
         """Say whether a compaction may come by itself; one that drops images helps where bytes do.
@@ -487,7 +398,7 @@ class Turn:
         answer = text_of(reply.blocks)
         if not answer.strip() or not self.budget.goes_on(answer):
             return False
-        self._record_user("note", [Text(self.budget.words)])
+        self._record_note(Text(self.budget.words))
         self.budget = self.budget.nudge()
         self.state = self._fresh_state()
         return True
@@ -506,13 +417,17 @@ class Turn:
         )
 
     async def _recover(
-        self, reply: Reply, outcome: Replied | Failed, keep_partial: bool
+        self, reply: Reply, outcome: Replied | Failed, action: Drain | Compact
     ) -> AsyncGenerator[CtxEvent, None]:
         """Compact because the provider found the prompt too long, then take the step again."""
-        if keep_partial:
-            async for event in self._finish_step(reply, _without_calls(reply.blocks)):
-                yield event
-            self._record_user("note", [Text(CONTINUE_TEXT)])
+        if isinstance(action, Drain):
+            self.state = replace(self.state, drained=True)
+        else:
+            self.state = replace(self.state, compacted=True)
+            if action.keep_partial:
+                for event in self._finish_step(reply, _without_calls(reply.blocks)):
+                    yield event
+                self._record_note(Text(CONTINUE_TEXT))
         self.reply = None
         error = outcome.error if isinstance(outcome, Failed) else None
         attempt = Attempt(self.number, "reactive")
@@ -537,10 +452,8 @@ class Turn:
             yield note
         yield ContextChanged(self.number)
 
-    async def _finish_step(
-        self, reply: Reply, blocks: Sequence[Block]
-    ) -> AsyncGenerator[CtxEvent, None]:
-        """Record the reply and tell that the step is done."""
+    def _finish_step(self, reply: Reply, blocks: Sequence[Block]) -> tuple[CtxEvent, ...]:
+        """Record the reply and return the events that tell that the step is done."""
         done = reply.done
         assert done is not None  # only complete replies come here
         self.reply = None
@@ -555,8 +468,10 @@ class Turn:
         if text and not (self.budget.nudged_at and self.last_text and is_bare_done(text)):
             self.last_text = text
         cost = self.engine.price(done.usage)
-        yield StepFinished(self.number, self.step, done.stop_reason, done.usage, cost)
-        yield ContextChanged(self.number)
+        return (
+            StepFinished(self.number, self.step, done.stop_reason, done.usage, cost),
+            ContextChanged(self.number),
+        )
 
     def _record_spent(self, reply: Reply, reason: str) -> None:
         assert reply.done is not None  # only complete replies come here
@@ -601,7 +516,7 @@ class Turn:
             return
         results = orphan_results(engine.transcript.view)
         note = STOPPED_TEXT if outcome == "stopped" else f"[The turn failed: {error}]"
-        self._record_user("note", [*results, Text(note)])
+        self._record_note(*results, Text(note))
 
 
 def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:

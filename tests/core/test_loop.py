@@ -15,6 +15,7 @@ from jupyter_ctx.core.blocks import (
 )
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.events import (
+    CompactionFailed,
     CompactionFinished,
     NoteAdded,
     ResultOffloaded,
@@ -603,10 +604,12 @@ def test_a_summary_asked_for_again_may_not_get_longer():
 
 def test_what_could_not_be_tried_is_no_failure():
     """A window that is full before anything can be dropped does not open the breaker."""
-    model = ScriptedModel(*chatty(4, 10), reply("Done."), facts=small(1_500))
+    model = ScriptedModel(*chatty(4, 10), reply("Done."), facts=small(1_350))
     session = make_session(model)
-    run(session)
+    events = run(session)
 
+    failed = [event for event in events if isinstance(event, CompactionFailed)]
+    assert [event.failures for event in failed] == [0]
     assert session.state == "idle"
     assert session.transcript.failures_in_a_row == 0
     with pytest.raises(CompactionError):
