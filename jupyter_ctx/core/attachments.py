@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from .blocks import Image, Text, json_bytes
+from .counts import image_tokens
 from .offload import Room
 from .preview import clean_text
-from .tokens import SAFETY, image_tokens
+from .tokens import SAFETY
 
 BLOCK_TOKENS = 16
 """What a block takes beside its text, in tokens, with room to spare."""

@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from .blocks import Image, Text, ToolResult, json_bytes
+from .counts import MESSAGE_FRAME, TOOL_FRAME, image_tokens
 from .entries import FateEntry, FateKind
 from .ports import ModelFacts, SpooledText, ToolOutput, ToolSpec
 from .preview import build_preview, clean_text, count_lines
-from .tokens import MESSAGE_FRAME, MOST_FACTOR, SAFETY, TOOL_FRAME, image_tokens
+from .tokens import MOST_FACTOR, SAFETY
 from .window import Limits, reserve_tokens, summary_budget, window_of
 
 __all__ = [

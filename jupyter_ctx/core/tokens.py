@@ -7,25 +7,27 @@ factor. All of it is a fold over the entries, so a resumed session has exactly t
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import (
     PARTS,
-    Block,
-    Image,
-    Json,
     Message,
     Part,
-    Text,
-    Thinking,
-    ToolResult,
-    ToolUse,
     images_of,
     json_bytes,
     message_to_wire,
+)
+from .counts import (
+    MESSAGE_FRAME,
+    TOOL_FRAME,
+    Count,
+    apportion,
+    as_json,
+    count_block,
+    image_tokens,
+    part_of,
 )
 from .entries import (
     CompactionEntry,
@@ -56,13 +58,6 @@ LEAST_RATIO, MOST_RATIO = 0.5, 4.0
 # adds by itself is less); so is one over the last, whatever it is of: no window comes near it.
 BELIEVED_TOKENS, MOST_TOKENS = 2_000, 10_000_000
 
-# What stands around a message and around a tool block on the wire, in raw tokens.
-MESSAGE_FRAME, TOOL_FRAME = 4, 10
-
-# API.md 5, images: tokens of a 28 px grid after scaling to the most a model takes.
-IMAGE_GRID_PX, MOST_IMAGE_PX, MOST_IMAGE_TOKENS = 28, 2_576, 4_784
-UNKNOWN_IMAGE_TOKENS = 1_568
-
 # A comma and a space; and, in a prefix, the names of its fields and what stands around them.
 MESSAGE_JOINT, PREFIX_FRAME = 2, 200
 
@@ -89,38 +84,14 @@ class Used:
 
 
 @dataclass(slots=True)
-class _Count:
-    """Tokens by part: `raw` ones, to be multiplied by the factor, and `fixed` ones."""
-
-    raw: dict[Part, int] = field(default_factory=dict)
-    fixed: dict[Part, int] = field(default_factory=dict)
-
-    def add(self, part: Part, raw: int, fixed: int = 0) -> None:
-        self.raw[part] = self.raw.get(part, 0) + raw
-        self.fixed[part] = self.fixed.get(part, 0) + fixed
-
-    def merge(self, other: _Count) -> None:
-        for part, raw in other.raw.items():
-            self.add(part, raw, other.fixed[part])
-
-    @property
-    def raw_tokens(self) -> int:
-        return sum(self.raw.values())
-
-    @property
-    def fixed_tokens(self) -> int:
-        return sum(self.fixed.values())
-
-
-@dataclass(slots=True)
 class _Tally:
     """The sum over the view's messages from `start` on; `next` is the first not yet added."""
 
     start: int = 0
     next: int = 0
-    count: _Count = field(default_factory=_Count)
+    count: Count = field(default_factory=Count)
 
-    def advance(self, view: Sequence[Message], count: Callable[[Message], _Count]) -> _Count:
+    def advance(self, view: Sequence[Message], count: Callable[[Message], Count]) -> Count:
         for index in range(self.next, len(view)):
             self.count.merge(count(view[index]))
         self.next = len(view)
@@ -166,8 +137,8 @@ class TokenMeter:
         self._true = self._estimated = 0.0
         self._model: str | None = None
         self._prefix: PrefixEntry | None = None
-        self._prefix_count: tuple[PrefixEntry, _Count] | None = None
-        self._memo: dict[int, tuple[Message, _Count]] = {}
+        self._prefix_count: tuple[PrefixEntry, Count] | None = None
+        self._memo: dict[int, tuple[Message, Count]] = {}
         self._outputs: dict[int, tuple[Message, int]] = {}
         self._bases: list[_Base] = []
         self._new = _Tally()
@@ -287,7 +258,7 @@ class TokenMeter:
 
     def estimate_request(self, messages: Iterable[Message]) -> int:
         """Return the estimated tokens of system, tools and `messages` together, rounded up."""
-        count = _Count()
+        count = Count()
         count.merge(self._count_prefix())
         for message in messages:
             count.merge(self._count_message(message))
@@ -365,125 +336,53 @@ class TokenMeter:
 
     # Counting -----------------------------------------------------------------------------------
 
-    def _calibrate(self, count: _Count) -> int:
+    def _calibrate(self, count: Count) -> int:
         return math.ceil(count.raw_tokens * self.factor) + count.fixed_tokens
 
-    def _count_new(self, view: Sequence[Message]) -> _Count:
+    def _count_new(self, view: Sequence[Message]) -> Count:
         """Return the count of what no figure covers."""
-        count = _Count()
+        count = Count()
         if not self._bases:
             count.merge(self._count_prefix())
         count.merge(self._new.advance(view, self._count_message))
         return count
 
-    def _count_all(self, view: Sequence[Message]) -> _Count:
+    def _count_all(self, view: Sequence[Message]) -> Count:
         """Return the count of everything, whatever figures there are."""
-        count = _Count()
+        count = Count()
         count.merge(self._count_prefix())
         count.merge(self._all.advance(view, self._count_message))
         return count
 
-    def _count_prefix(self) -> _Count:
+    def _count_prefix(self) -> Count:
         if self._prefix is None:
-            return _Count()
+            return Count()
         if self._prefix_count is None or self._prefix_count[0] is not self._prefix:
-            count = _Count()
+            count = Count()
             count.add("system", self._counter.count(self._prefix.system))
             for tool in self._prefix.tools:
-                count.add("tools", self._counter.count(_json(tool)) + TOOL_FRAME)
+                count.add("tools", self._counter.count(as_json(tool)) + TOOL_FRAME)
             self._prefix_count = self._prefix, count
         return self._prefix_count[1]
 
-    def _count_message(self, message: Message) -> _Count:
+    def _count_message(self, message: Message) -> Count:
         known = self._memo.get(id(message))
         if known is None:
             known = self._memo[id(message)] = message, self._count_blocks(message)
         return known[1]
 
-    def _count_blocks(self, message: Message) -> _Count:
-        count = _Count()
+    def _count_blocks(self, message: Message) -> Count:
+        count = Count()
         if id(message) in self._outputs:
             count.add("conversation", 0, self._outputs[id(message)][1])
             return count
         for block in message.content:
-            count.add(_part_of(block), *self._count_block(block))
-        count.add(_part_of(message.content[0]), MESSAGE_FRAME)
+            count.add(part_of(block), *count_block(block, self._counter))
+        count.add(part_of(message.content[0]), MESSAGE_FRAME)
         return count
-
-    def _count_block(self, block: Block) -> tuple[int, int]:
-        """Return the raw and the fixed tokens of a block."""
-        counter = self._counter
-        match block:
-            case Text(text=text):
-                return counter.count(text), 0
-            case Image():
-                return 0, image_tokens(block)
-            case Thinking(wire=wire):
-                return _count_thinking(wire, counter), 0
-            case ToolUse(name=name, input=input_):
-                return counter.count(name) + counter.count(_json(input_)) + TOOL_FRAME, 0
-            case ToolResult(content=content):
-                inner = [self._count_block(each) for each in content]
-                return sum(raw for raw, _ in inner) + TOOL_FRAME, sum(fixed for _, fixed in inner)
-            case _:  # Opaque
-                return counter.count(_json(block.wire)), 0
 
     def _fixed_tokens(self, message: Message) -> int:
         """Return the message's fixed tokens; counts no text, so that loading a session is quick."""
         if id(message) in self._outputs:
             return self._outputs[id(message)][1]
         return sum(map(image_tokens, images_of(message)))
-
-
-def image_tokens(image: Image) -> int:
-    """Return what an image costs: its 28 px squares after scaling (API.md 5).
-
-    An image of unknown size counts as one of full size.
-    """
-    width, height = image.width_px, image.height_px
-    if width <= 0 or height <= 0:
-        return UNKNOWN_IMAGE_TOKENS
-    scale = min(1.0, MOST_IMAGE_PX / max(width, height))
-    columns = math.ceil(width * scale / IMAGE_GRID_PX)
-    rows = math.ceil(height * scale / IMAGE_GRID_PX)
-    return min(columns * rows, MOST_IMAGE_TOKENS)
-
-
-def apportion(weights: Mapping[Part, float], total: int) -> dict[Part, int]:
-    """Return `total` in whole tokens by weight (largest remainder); the shares add up exactly.
-
-    Without any weight, all of it is `conversation`.
-    """
-    parts = {part: round(1_000 * weights.get(part, 0)) for part in PARTS}  # exact from here on
-    whole = sum(parts.values())
-    if whole <= 0:
-        return {part: total if part == "conversation" else 0 for part in PARTS}
-    shares = {part: total * weight // whole for part, weight in parts.items()}
-    by_remainder = sorted(PARTS, key=lambda part: -(total * parts[part] % whole))
-    for part in by_remainder[: total - sum(shares.values())]:
-        shares[part] += 1
-    return shares
-
-
-def _part_of(block: Block) -> Part:
-    match block:
-        case Text(part=part):
-            return part
-        case ToolResult():
-            return "results"
-        case _:
-            return "conversation"
-
-
-def _count_thinking(wire: Json, counter: Counter) -> int:
-    """Return the raw tokens of a thinking block.
-
-    Its text may be a summary or left out; then the signature, whose base64 carries the whole, is
-    the better measure: three bytes in four characters, about four bytes a token.
-    """
-    hidden = max(len(str(wire.get(key, ""))) for key in ("signature", "data"))
-    return max(counter.count(str(wire.get("thinking", ""))), hidden * 3 // 16)
-
-
-def _json(value: Json) -> str:
-    return json.dumps(dict(value), ensure_ascii=False, default=str)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.core.attachments import CUT_LINE, Attachment, fit_attachments
 from jupyter_ctx.core.blocks import Image, Text, json_bytes
+from jupyter_ctx.core.counts import image_tokens
 from jupyter_ctx.core.offload import Room
-from jupyter_ctx.core.tokens import SAFETY, image_tokens
+from jupyter_ctx.core.tokens import SAFETY
 from jupyter_ctx.core.window import Limits
 
 SMALL = Image("image/png", "A" * 40, 56, 56)

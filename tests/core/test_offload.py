@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Image, Text, ToolResult
+from jupyter_ctx.core.counts import image_tokens
 from jupyter_ctx.core.entries import FateEntry
 from jupyter_ctx.core.offload import (
     LEAST_RESULT_TOKENS,
@@ -22,7 +23,7 @@ from jupyter_ctx.core.offload import (
     ingest_prompt,
 )
 from jupyter_ctx.core.ports import SpooledText, ToolOutput, ToolSpec
-from jupyter_ctx.core.tokens import TokenMeter, image_tokens
+from jupyter_ctx.core.tokens import TokenMeter
 from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.core.window import Limits

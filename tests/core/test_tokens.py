@@ -21,6 +21,7 @@ from jupyter_ctx.core.blocks import (
     images_of,
     user,
 )
+from jupyter_ctx.core.counts import apportion, image_tokens
 from jupyter_ctx.core.entries import (
     CountEntry,
     Entry,
@@ -34,7 +35,7 @@ from jupyter_ctx.core.entries import (
     SummaryUndoEntry,
 )
 from jupyter_ctx.core.ports import Request
-from jupyter_ctx.core.tokens import PREFIX_FRAME, TokenMeter, Used, apportion, image_tokens
+from jupyter_ctx.core.tokens import PREFIX_FRAME, TokenMeter, Used
 from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.models.anthropic_wire import MessageWires, build_prompt

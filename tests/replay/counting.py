@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 
 from jupyter_ctx.core.blocks import Block, Image, Json, Text, ToolResult, ToolUse
-from jupyter_ctx.core.tokens import MESSAGE_FRAME, TOOL_FRAME, image_tokens
+from jupyter_ctx.core.counts import MESSAGE_FRAME, TOOL_FRAME, image_tokens
 from jupyter_ctx.models.counting import TiktokenCounter
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jupyter_ctx.core.tokens import MESSAGE_FRAME, TOOL_FRAME, image_tokens
+from jupyter_ctx.core.counts import MESSAGE_FRAME, TOOL_FRAME, image_tokens
 
 from .billing import OUTPUT, READ, UNCACHED, WRITE
 from .counting import COUNTER
