@@ -129,10 +129,14 @@ class RealKernel:
         return client
 
     def connect(self) -> BlockingKernelClient:
-        """Return one more client of the kernel, whose channels are the caller's to stop."""
+        """Return one more client of the idle kernel, whose channels are the caller's to stop.
+
+        From now on it hears everything.
+        """
         client = BlockingKernelClient(connection_file=self._manager.connection_file)
         client.load_connection_file()
         client.start_channels()
+        client.wait_for_ready(timeout=TIMEOUT_S)
         return client
 
     def execute(

@@ -25,6 +25,8 @@ LOOK_S = 2.0
 """How long a page may take to tell of the notebook (a page that is there takes some 10 ms)."""
 EDIT_S = 5.0
 """How long it may take to make a change."""
+MOST_WAITS = 10
+"""So many times that long a long answer may take, if its parts keep coming."""
 GRACE_S = 0.3
 """So long after the first answer, that of a page which fits better is waited for."""
 SHORT_S = 0.5
@@ -98,6 +100,7 @@ class _Request:
     page: str | None
     fits: Callable[[str, Json], int]
     best: int
+    has_news: bool = False
     parts: dict[str, dict[int, str]] = field(default_factory=dict)
     answers: list[tuple[int, str, str, Json]] = field(default_factory=list)
 
@@ -105,6 +108,7 @@ class _Request:
         """Take a part; on the request's loop."""
         if self.future.done() or self.page not in (None, part.client):
             return
+        self.has_news = True
         parts = self.parts.setdefault(part.client, {})
         parts[part.part] = part.text
         if len(parts) < part.parts:
@@ -180,9 +184,9 @@ class FrontendLink:
 
         `notebook` is asked of every page; of several, the one where the running cell was started
         is believed, else one that shows that cell, else the first. Every other operation is asked
-        of the page that answered it last. Raises NoFrontendError if no answer came in `timeout_s`
-        (2 s for `notebook`, 5 s else; less while pages are silent), RefusedError if the page says
-        no.
+        of the page that answered it last. Raises NoFrontendError if no part of an answer came in
+        `timeout_s` (2 s for `notebook`, 5 s else; less while pages are silent), RefusedError if the
+        page says no.
         """
         is_look = op == "notebook"
         page = None if is_look else self._page
@@ -203,8 +207,7 @@ class FrontendLink:
         try:
             comm_id = page[0] if page and self._comms.owns(page[0]) else None
             self._comms.tell(_message(request_id, op, args, client), comm_id)
-            async with asyncio.timeout(timeout_s):
-                comm_id, client, answer = await waiting.future
+            comm_id, client, answer = await _wait_for(waiting, timeout_s)
         except TimeoutError:
             self._is_silent = True
             raise NoFrontendError(f"No page answered in {timeout_s:g} s.") from None
@@ -307,6 +310,18 @@ def read_part(data: object) -> Part | None:
     if len(text.encode("utf-8", "surrogatepass")) > MAX_CHARS:
         return None
     return Part(str(request_id), str(client), part, parts, text)
+
+
+async def _wait_for(waiting: _Request, timeout_s: float) -> tuple[str, str, Json]:
+    """Return the answer; raise TimeoutError if for so long no part of it came, or not its end."""
+    end = waiting.loop.time() + MOST_WAITS * timeout_s
+    while not waiting.future.done():
+        waiting.has_news = False
+        await asyncio.wait({waiting.future}, timeout=timeout_s)
+        is_late = not waiting.has_news or waiting.loop.time() >= end
+        if is_late and not waiting.future.done():
+            raise TimeoutError
+    return waiting.future.result()
 
 
 def _is_id(value: object) -> bool:

@@ -58,7 +58,7 @@ class Gauge:
         self._waits = False
         self._answered: set[str] = set()
         self._on_comm: Callable[[str], None] | None = None
-        self._on_data: Callable[[str, object], None] | None = None
+        self._on_data: Callable[[str, object], object] | None = None
         manager.register_target(TARGET, self._opened)
         self._adopt(create_comm(target_name=TARGET, data={}))
 
@@ -90,7 +90,7 @@ class Gauge:
                 self._answered.add(comm_id)
 
     def attach(
-        self, on_comm: Callable[[str], None], on_data: Callable[[str, object], None]
+        self, on_comm: Callable[[str], None], on_data: Callable[[str, object], object]
     ) -> None:
         """Tell of each comm, those there are included, and of what pages say on them."""
         self._on_comm, self._on_data = on_comm, on_data
