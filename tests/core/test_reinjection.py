@@ -1,6 +1,7 @@
 """What a compaction puts back: plan, skills, cells and files, and the sum of all of it."""
 
 import asyncio
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -179,8 +180,9 @@ def test_merging_keeps_order_and_loses_nothing(cell_times, file_times):
     assert len(merged) == len(cells) + len(files)
 
 
+SOURCE_KINDS: tuple[Literal["cell", "file"], ...] = ("cell", "file")
 SOURCES = st.lists(
-    st.tuples(st.text(alphabet="ab`\n", max_size=200), st.sampled_from(["cell", "file"])),
+    st.tuples(st.text(alphabet="ab`\n", max_size=200), st.sampled_from(SOURCE_KINDS)),
     max_size=6,
 ).map(lambda pairs: [Source(f"s{n}", f"s{n}", text, kind) for n, (text, kind) in enumerate(pairs)])
 

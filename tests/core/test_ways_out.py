@@ -239,7 +239,12 @@ def test_a_tool_that_a_session_was_not_told_of_is_no_tool_of_it() -> None:
     old = make_session(ScriptedModel(reply("Hello.")))
     run(old)
     ran: list[str] = []
-    tools = FakeTools(make=lambda: ran.append("make"))
+
+    def make() -> str:
+        ran.append("make")
+        return "made"
+
+    tools = FakeTools(make=make)
     model = ScriptedModel(reply(call("make")), reply("Well."))
     session = make_session(model, entries=old.transcript.entries, tools=tools)
     run(session)
