@@ -156,6 +156,7 @@ class FrontendLink:
         self._lock = threading.Lock()
         self._requests: dict[str, _Request] = {}
         self._page: tuple[str, str] | None = None
+        self._looked_for: tuple[str | None, str | None] | None = None
         self._is_silent = False
         self._is_closed = False
         self._handlers = getattr(kernel, "control_handlers", None)
@@ -174,6 +175,11 @@ class FrontendLink:
     def is_silent(self) -> bool:
         """Whether the last request went unanswered, and nothing was heard since."""
         return self._is_silent
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether `notebook` has to be asked first, to know the page that is meant now."""
+        return self._page is None or self._looked_for != self._find_asker()
 
     def greet(self, comm_id: str) -> None:
         """Ask whoever is on a new comm for a word: it comes even while a cell runs."""
@@ -216,7 +222,7 @@ class FrontendLink:
                 del self._requests[request_id]
         self._is_silent = False
         if is_look:
-            self._page = comm_id, client
+            self._page, self._looked_for = (comm_id, client), self._find_asker()
         return _result_of(answer)
 
     def hear(self, comm_id: str, data: object) -> bool:

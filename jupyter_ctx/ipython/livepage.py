@@ -69,6 +69,8 @@ class LivePage:
             change = _with_id(change)
         op, args = _request_of(change)
         try:
+            if self._link.needs_look:
+                await self.load_cells()
             return _read_applied(await self._link.request(op, args))
         except RefusedError as error:
             raise ToolError(_say(error, change)) from None

@@ -212,6 +212,21 @@ def test_of_several_pages_the_one_that_asked_is_changed(
     assert page.ops == ["insert_cell", "set_outputs"]
 
 
+def test_an_edit_is_taken_back_in_the_page_that_asks_for_it(
+    kernel: RealKernel, server: FakeAnthropic, page: Page
+) -> None:
+    """`/undo` comes without a look of the model: the page is found all the same, also another."""
+    turn(kernel, server, call("read_cell", cell_id="a"), call("delete_cell", cell_id="a"))
+    assert page.ids == ["b", "ask"]
+    page.is_mute = True
+    with page_on(kernel, [code("b", ""), code("undo", "%agent /undo")], "the page anew") as anew:
+        ran = kernel.execute("%agent /undo", cell_id="undo")
+
+        assert ran.ok, ran.stderr
+        assert anew.ids == ["a", "b", "undo"]
+        assert anew.cell("a")["source"] == "x = 1"
+
+
 def test_a_page_that_was_loaded_anew_takes_over(
     kernel: RealKernel, server: FakeAnthropic, page: Page
 ) -> None:
