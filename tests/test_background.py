@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_ctx.core.background import UNUSED
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
-from jupyter_ctx.core.due import CACHE_S
+from jupyter_ctx.core.due import CACHE_S, is_cold
 from jupyter_ctx.core.entries import SpentEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,
@@ -18,6 +18,7 @@ from jupyter_ctx.core.events import (
     StepStarted,
     ToolStarted,
 )
+from jupyter_ctx.core.moment import Moment
 from jupyter_ctx.testing import FakeTools
 from tests.agent_kernel import agent_kernel, ask
 from tests.agent_kernel import run as run_cell
@@ -253,6 +254,7 @@ def test_a_stopped_turn_leaves_nothing_behind():
         session.ask("count", on_event=stop)
         assert session.last_turn.outcome == "stopped"
         assert session.preparation == "running"
+        on_loop(session, lambda: asyncio.to_thread(server.gate("s").reached.wait, 20))
         (record,) = [record for record in server.messages if is_summary(record)]
 
         async def close():
@@ -338,6 +340,22 @@ def test_a_machine_that_slept_prepares_nothing():
 
         assert session.preparation == "none"
         assert not summaries_of(server)
+
+
+@pytest.mark.parametrize("jump_s", [-7_200.0, -299.0, 7_200.0])
+def test_a_clock_that_is_set_prepares_nothing_for_a_cold_prompt(jump_s):
+    """Set back, the clock that only grows still says when the cache forgets; set on, it is over."""
+    with idle() as (server, session):
+        clock = session._ports.clock
+        started = clock.time
+        clock.monotonic = lambda: clock.time - clock.jump
+        clock.jump = 0.0
+        session._engine.requested = Moment(started, started)
+        clock.time, clock.jump = clock.time + jump_s, jump_s
+        pass_time(session, 301)
+
+        assert not summaries_of(server)
+        assert is_cold(session._engine)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from .compaction_plan import Plan, expected_head_tokens, find_plan, is_worth_it,
 from .compaction_request import Attempt, ask_hooks, build_summary_request, find_wish_room
 from .compactor import conclude, fail, run_compaction
 from .due import (
-    CACHE_S,
+    cache_left_s,
     is_cold,
     is_compaction_near,
     is_reserve_reached,
@@ -280,7 +280,7 @@ async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, N
     held = engine.preparation
     assert held is not None  # can_use() said so
     yield CompactionStarted(attempt.turn, len(engine.transcript.compactions) + 1, attempt.trigger)
-    await asyncio.wait({held.task})
+    await _wait_for_summary(engine, held)
     made = held.made
     if made is None:  # its loop is ending
         engine.preparation = None
@@ -303,6 +303,16 @@ async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, N
         if attempt.succeeded:
             engine.preparation = None
             record_beside(engine, draft.reply, attempt.turn)
+
+
+async def _wait_for_summary(engine: Engine, held: Preparation) -> None:
+    """Wait for a summary under way. Who stops a turn that waits gives it up: it may never come."""
+    try:
+        await asyncio.wait({held.task})
+    except asyncio.CancelledError:
+        if not held.task.done():
+            drop(engine, UNUSED)
+        raise
 
 
 # Between turns ----------------------------------------------------------------------------------
@@ -331,13 +341,11 @@ async def _wait_and_begin(engine: Engine, draft: Draft) -> None:
     than the summary saves.
     """
     limits, options, clock = engine.limits, engine.options, engine.ports.clock
-    assert engine.requested_at is not None  # a turn has just ended with an answer
-    ends = engine.requested_at + CACHE_S[options.cache_ttl]
-    while (left := ends - limits.prepare_idle_s - clock.now()) > 0:
+    while (left := cache_left_s(engine) - limits.prepare_idle_s) > 0:
         await clock.wait(left)
     is_same = limits == engine.limits and options == engine.options
     extends = draft.extends_to(engine.transcript, engine.ports.model.name)
-    if clock.now() < ends and is_same and extends and engine.preparation is None:
+    if cache_left_s(engine) > 0 and is_same and extends and engine.preparation is None:
         _begin(engine, draft)
 
 

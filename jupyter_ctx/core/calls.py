@@ -11,6 +11,7 @@ from ..errors import ModelError, StreamBrokenError, UnreachableError
 from .blocks import Block, Message
 from .entries import MessageEntry, SpentEntry
 from .events import CtxEvent, RetryScheduled, StepDiscarded
+from .moment import Moment
 from .ports import Delta, Request
 from .recovery import next_wait
 from .reply import Reply
@@ -77,10 +78,11 @@ def record_beside(engine: Engine, reply: Reply, turn: int) -> None:
 
 async def _stream(engine: Engine, request: Request) -> AsyncGenerator[Delta, None]:
     """Pass the model's stream on as a generator that can be closed."""
-    engine.requested_at = engine.ports.clock.now()
+    began = Moment.of(engine.ports.clock)
     stream = engine.ports.model.stream(request)
     try:
         async for delta in stream:
+            engine.requested = began  # a refused request keeps nothing in the cache
             yield delta
     finally:
         close = getattr(stream, "aclose", None)

@@ -97,16 +97,22 @@ def is_cold(engine: Engine) -> bool:
 
     Not known of a session that was resumed and has sent nothing yet.
     """
-    if engine.requested_at is None or not engine.options.prompt_cache:
+    if engine.requested is None or not engine.options.prompt_cache:
         return False
-    ends = engine.requested_at + CACHE_S[engine.options.cache_ttl]
-    return engine.facts.prices is not None and engine.ports.clock.now() >= ends
+    return engine.facts.prices is not None and cache_left_s(engine) <= 0
+
+
+def cache_left_s(engine: Engine) -> float:
+    """Return how long the provider's cache still keeps the prompt, in seconds; ≤ 0: forgotten."""
+    if engine.requested is None:
+        return 0.0
+    return CACHE_S[engine.options.cache_ttl] - engine.requested.since(engine.ports.clock)
 
 
 def pays_when_cold(engine: Engine) -> bool:
     """Say whether a summary now would pay for itself if the prompt cache forgot the prompt."""
     is_automatic = engine.limits.compaction in PROACTIVE_PRESETS
-    if not is_automatic or not engine.options.prompt_cache or engine.requested_at is None:
+    if not is_automatic or not engine.options.prompt_cache or engine.requested is None:
         return False
     bill = _find_bill(engine, in_background=True)
     return bill is not None and bill.pays_when_cold and not (engine.is_paused or engine.is_stuck)

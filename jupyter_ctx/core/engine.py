@@ -28,6 +28,7 @@ from .entries import (
 )
 from .events import Level, NoteAdded
 from .memory import MEMORY_SHARE, MEMORY_TOKENS
+from .moment import Moment
 from .offload import LEAST_RESULT_TOKENS, MOST_BYTES, Room
 from .ports import (
     CacheTtl,
@@ -107,8 +108,8 @@ class Engine:
 
     `entries` are those of the stored session. `turn` is the newest one begun. `prices` gives the
     prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
-    once a call's price was not known. `requested_at` is when the last request began, in seconds
-    since the epoch, `reply_ids` the newest reply's id by model. `whole_edits` are the edits of this
+    once a call's price was not known. `requested` is when the last request began that was
+    answered, `reply_ids` the newest reply's id by model. `whole_edits` are the edits of this
     process that the transcript has not whole, by number. `preparation`, `preparation_rests`,
     `ending` and `idle_timer` belong to `background.py`.
     """
@@ -146,7 +147,7 @@ class Engine:
         self.preparation_rests = False
         self.ending: asyncio.Task[Made] | None = None
         self.idle_timer: asyncio.Task[None] | None = None
-        self.requested_at: float | None = None
+        self.requested: Moment | None = None
         self.whole_edits: dict[int, Edit] = {}
         for entry in entries:
             self._count(entry)

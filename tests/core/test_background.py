@@ -356,6 +356,27 @@ def test_one_that_fails_while_it_is_waited_for_gives_way_to_a_new_one():
         assert session.transcript.failures_in_a_row == 0
 
 
+def test_who_stops_a_turn_that_waits_for_it_gives_it_up():
+    """A summary that never comes holds up one turn, and no later one."""
+    model = Worker(steps=70)
+    with session_of(model) as session:
+        model.held = asyncio.Event()
+
+        def stop(event):
+            if isinstance(event, CompactionStarted):
+                session.cancel()
+
+        session.ask("go", on_event=stop)
+        assert session.last_turn.outcome == "stopped"
+        assert session.preparation == "none"
+        model.held = None
+        events = run(session)
+
+        assert applied(session)
+        assert events[-1].outcome == "done"
+        assert model.most_running == 1
+
+
 def test_one_that_fails_as_the_last_straw_opens_the_breaker():
     """Where the failure of the prepared one pauses compaction, no other is asked for."""
     model = Worker(steps=70)
