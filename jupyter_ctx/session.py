@@ -23,10 +23,11 @@ from typing import Protocol, TypeVar
 from .config import Settings
 from .core import background
 from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
+from .core.answers import find_answer
 from .core.attachments import Attachment
-from .core.blocks import Json, text_of, title_of, words_of
+from .core.blocks import Json, title_of
 from .core.breaks import find_cache_misses
-from .core.budget import Budget, is_bare_done
+from .core.budget import Budget
 from .core.compaction_request import Attempt
 from .core.context import cache_read_ratio, find_context, usage_to_json
 from .core.due import should_compact
@@ -35,11 +36,9 @@ from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.entries import (
     CompactionEntry,
     Entry,
-    MessageEntry,
     ModelEntry,
     PinEntry,
     PrefixEntry,
-    RewindEntry,
     SessionEntry,
     UnpinEntry,
 )
@@ -435,21 +434,8 @@ class Session:
 
     def find_answer(self, cell_id: str, text: str) -> str | None:
         """Return the answer once given to the same text in the same cell, None if there is none."""
-        turn, answers = 0, dict[int, str]()
         asked = clean_text(self._ports.redactor.text(text))  # as the transcript has it
-        for entry in self.transcript.entries:
-            match entry:
-                case MessageEntry(kind="prompt") if entry.cell_id == cell_id:
-                    turn = entry.turn if words_of(entry.message) == asked else 0
-                case MessageEntry(kind="reply", stop_reason="end_turn") if entry.turn == turn:
-                    said = text_of(entry.message.content)
-                    if said and not (turn in answers and is_bare_done(said)):
-                        answers[turn] = said
-                case RewindEntry(turn=gone):
-                    answers = {turn: said for turn, said in answers.items() if turn < gone}
-                case _:
-                    pass
-        return answers[max(answers)] if answers else None
+        return find_answer(self.transcript.entries, cell_id, asked)
 
     # What it does, on the loop ------------------------------------------------------------------
 

@@ -45,6 +45,11 @@ TEXT_EVERY_S = 0.1
 TEXT_SHARE = 0.2
 """… and at most with this share of the time, however long it takes to make the text safe."""
 
+KIND = "jupyter_ctx"
+"""In a display's metadata, for programs: whether it is text of the answer, or a line about it."""
+ANSWER = "answer"
+LINE = "line"
+
 
 class CellRenderer:
     """Shows one turn in a cell of a kernel. Called with each event; `tick` between them.
@@ -115,11 +120,11 @@ class CellRenderer:
 
     def line(self, text: str) -> None:
         """Show a quiet line."""
-        self._take_waiting().show(*_quiet(text))
+        self._take_waiting().show(*_quiet(text), kind=LINE)
 
     def note(self, title: str, detail: str = "") -> None:
         """Show a note: the fact, then what follows from it."""
-        self._take_waiting().show(*_noted(title, detail))
+        self._take_waiting().show(*_noted(title, detail), kind=LINE)
 
     def show(self, markdown: str, text: str, more: Mapping[str, object] | None = None) -> None:
         """Show Markdown that is safe already, with its plain form and further MIME types."""
@@ -178,13 +183,13 @@ class CellRenderer:
 
     def _start_tool(self, event: ToolStarted) -> None:
         display = self._take_waiting()
-        display.show(*_quiet(words.tool_line(event.name, event.input)))
+        display.show(*_quiet(words.tool_line(event.name, event.input)), kind=LINE)
         self._tools[event.tool_use_id] = display, event
 
     def _end_tool(self, event: ToolFinished) -> None:
         if event.tool_use_id in self._tools:
             display, began = self._tools.pop(event.tool_use_id)
-            display.show(*_quiet(words.tool_line(began.name, began.input, event)))
+            display.show(*_quiet(words.tool_line(began.name, began.input, event)), kind=LINE)
         else:  # denied, or no such tool: it never began
             self.line(words.tool_line(event.name, {}, event))
 
@@ -198,11 +203,11 @@ class CellRenderer:
             display, retry, end = self._retry
             self._retry = None
             was_stopped = isinstance(event, TurnFinished) and self._clock() < end
-            display.show(*_quiet(words.retried_line(retry, was_stopped=was_stopped)))
+            display.show(*_quiet(words.retried_line(retry, was_stopped=was_stopped)), kind=LINE)
 
     def _finish(self, event: TurnFinished) -> None:
         for display, began in self._tools.values():
-            display.show(*_quiet(words.stopped_line(began.name, began.input)))
+            display.show(*_quiet(words.stopped_line(began.name, began.input)), kind=LINE)
         self._tools.clear()
         if event.outcome == "done" or words.tokens_of(event.usage):
             self.line(words.footer(event, self._context()))
@@ -216,12 +221,20 @@ class _Display:
         self._id = uuid.uuid4().hex
         self._shown: dict[str, object] | None = None
 
-    def show(self, markdown: str, text: str, more: Mapping[str, object] | None = None) -> None:
+    def show(
+        self,
+        markdown: str,
+        text: str,
+        more: Mapping[str, object] | None = None,
+        kind: str = "",
+    ) -> None:
         data: dict[str, object] = {"text/markdown": markdown, "text/plain": text, **(more or {})}
         if data == self._shown:
             return
         publisher: Any = self._shell.display_pub
-        publisher.publish(data, transient={"display_id": self._id}, update=self._shown is not None)
+        told = {KIND: kind} if kind else {}
+        place = {"display_id": self._id}
+        publisher.publish(data, told, transient=place, update=self._shown is not None)
         self._shown = data
 
 
@@ -261,7 +274,7 @@ class _Text:
 
     def _show(self, text: str) -> None:
         self._is_new = False
-        self.display.show(safe_markdown(text), plain(text))
+        self.display.show(safe_markdown(text), plain(text), kind=ANSWER)
 
 
 def _quiet(text: str) -> tuple[str, str]:
