@@ -695,7 +695,7 @@ def test_usage_and_cost_of_a_turn():
 
 def test_the_gauge_is_the_providers_sum():
     """After a reply, what is measured is its whole input and output (W23)."""
-    model = ScriptedModel(reply("ok", usage=Usage(3, 200, 1_500, 90)))
+    model = ScriptedModel(reply("ok", usage=Usage(3, 20_000, 150_000, 900)))
     session = make_session(model)
     before = session.context()
     run(session)
@@ -703,8 +703,8 @@ def test_the_gauge_is_the_providers_sum():
 
     assert before["is_estimate"]
     assert before["used_tokens"] > 0
-    assert after["used_tokens"] == after["measured_tokens"] == 1_793
-    assert sum(after["parts"].values()) == 1_793
+    assert after["used_tokens"] == after["measured_tokens"] == 170_903
+    assert sum(after["parts"].values()) == 170_903
 
 
 def test_missing_usage_is_an_estimate_never_zero():
