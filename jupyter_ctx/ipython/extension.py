@@ -124,6 +124,13 @@ def current_session() -> Session | None:
     return None if extension is None else extension.agent.current
 
 
+def permission_mode() -> str | None:
+    """Return the permission mode in force in the shell that runs, None without the agent."""
+    shell = get_ipython()
+    extension = None if shell is None else _loaded.get(shell)
+    return None if extension is None else extension.agent.permission_mode
+
+
 class Wiring:
     """Opens sessions over this package's adapters. Implements `agent.Opener`.
 

@@ -1,0 +1,1 @@
+"""The agent on a notebook file without a person: `jupyter ctx run`, and the front end it is."""
