@@ -67,11 +67,13 @@ def is_summary(record: Recorded) -> bool:
 
 
 @contextmanager
-def session_with(script, *, summary=None, waits=True, window=1_000_000, **settings):
+def session_with(script, *, summary=None, waits=True, window=1_000_000, refuses=None, **settings):
     """Give a server that answers from `script` and a session whose account fills quickly.
 
-    `summary` answers every request for a summary; None: `SUMMARY`, numbered.
+    `summary` answers every request for a summary; None: `SUMMARY`, numbered. `refuses` answers the
+    first step that a summary is asked for beside.
     """
+    refusals = [] if refuses is None else [refuses]
     left = iter(script)
     numbered = (f"{SUMMARY}\nSummary {n}." for n in itertools.count(1))
     answers = numbered if summary is None else itertools.repeat(summary)
@@ -79,6 +81,8 @@ def session_with(script, *, summary=None, waits=True, window=1_000_000, **settin
 
     def answer(body):
         if not last_text(body).startswith(INSTRUCTION_OPEN):
+            if refusals and tools.session.preparation == "running":
+                return refusals.pop()
             return next(left)
         return next(answers)
 
@@ -122,7 +126,7 @@ def pass_time(session, seconds):
 
 
 def test_nobody_waits_at_the_compaction():
-    """Between the last step and the one behind the compaction no request is made: stall 0."""
+    """Each summary was asked for beside the step before; at the compaction nobody waits: stall 0."""
     with session_with([*steps(40), "Done."]) as (server, session):
         events = run(session, "count")
 
@@ -132,9 +136,12 @@ def test_nobody_waits_at_the_compaction():
         assert_healthy(server)
         assert len(boundaries) == len(session.transcript.compactions) >= 2
         for boundary in boundaries:
-            assert not is_summary(requests[boundary - 1])
-        at = events.index(next(e for e in events if isinstance(e, CompactionStarted)))
-        assert isinstance(events[at + 1], CompactionFinished)
+            asked, step = sorted(requests[boundary - 2 : boundary], key=lambda r: not is_summary(r))
+            assert is_summary(asked)
+            assert len(step.messages) > len(asked.messages) - 1
+        for at, event in enumerate(events):
+            if isinstance(event, CompactionStarted):
+                assert isinstance(events[at + 1], CompactionFinished)
 
 
 def test_it_reads_the_cache_and_writes_nothing():
@@ -208,22 +215,16 @@ def test_one_at_a_time():
 
 
 def test_a_prompt_that_is_too_long_drains_first():
-    """The provider finds a step too long: the ready summary is put in force, none is asked for."""
-    refused = too_long(20_100, 20_000)
-    with session_with([*steps(11), refused, *steps(3), "Done."]) as (server, session):
-        events = []
-
-        def see(event):
-            events.append(event)
-            if isinstance(event, StepStarted) and event.step == 12:
-                assert session.preparation == "ready"
-
-        session.ask("count", on_event=see)
+    """The provider finds a step too long: the summary made beside it is put in force, no other."""
+    with session_with([*steps(40), "Done."], refuses=too_long(20_100, 20_000)) as (server, session):
+        events = run(session, "count")
 
         assert session.transcript.compactions[0].trigger == "reactive"
         at = [record.status for record in server.messages].index(400)
-        assert [is_summary(record) for record in server.messages[: at + 2]].count(True) == 1
-        assert not is_summary(server.messages[at + 1])
+        asked = [record for record in server.messages[: at + 3] if is_summary(record)]
+        after = [record for record in server.messages[at + 1 : at + 3] if not is_summary(record)]
+        assert len(asked) == 1
+        assert after[0].messages[0]["content"][0]["text"].find("Summary 1.") > 0
         assert events[-1].outcome == "done"
 
 
@@ -254,8 +255,13 @@ def test_a_stopped_turn_leaves_nothing_behind():
         session.ask("count", on_event=stop)
         assert session.last_turn.outcome == "stopped"
         assert session.preparation == "running"
-        on_loop(session, lambda: asyncio.to_thread(server.gate("s").reached.wait, 20))
-        (record,) = [record for record in server.messages if is_summary(record)]
+
+        async def arrive():
+            while not summaries_of(server):
+                await asyncio.sleep(0.01)
+            return summaries_of(server)
+
+        (record,) = on_loop(session, arrive)
 
         async def close():
             await session.aclose()
@@ -268,7 +274,7 @@ def test_a_stopped_turn_leaves_nothing_behind():
 
 def test_what_was_made_for_nothing_is_in_the_cost():
     """A ready summary that is given up is an entry with its usage, so the totals have it."""
-    with session_with([*steps(11), "Done."]) as (_server, session):
+    with session_with([*steps(10), "Done."]) as (_server, session):
         run(session, "count")
         finish(session)
         assert session.preparation == "ready"

@@ -46,7 +46,8 @@ class Draft:
     Of the messages those before `cut` give way to the summary; it may have `summary_tokens`. It is
     due when the account is as full as `moment` says (FIRST_CALL or MID_TURN), also where the
     summary of a turn's end comes too late for the next one's first call. What a hook asks of it may
-    take `room_tokens`.
+    take `room_tokens`. `is_idle`: it is made since nobody asks anything, not since it is nearly
+    due.
     """
 
     messages: tuple[Message, ...]
@@ -57,6 +58,7 @@ class Draft:
     prefix: PrefixEntry | None
     request: Request
     reply: Reply
+    is_idle: bool = False
 
     def extends_to(self, transcript: Transcript, model: str) -> bool:
         """Say whether the view, as it is now, begins with exactly what would be summarised."""

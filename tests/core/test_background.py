@@ -164,8 +164,8 @@ def applied(session: FakeSession) -> list[CompactionEntry]:
 # Beginning ----------------------------------------------------------------------------------------
 
 
-def test_it_begins_before_it_is_due_and_is_applied_when_it_is():
-    """A summary is asked for within three calls of the reserve; nobody waits when it is reached."""
+def test_it_begins_before_it_is_due_and_is_applied_when_it_is_ready():
+    """A summary is asked for beside a step near the reserve; the step after it finds it ready."""
     model = Worker(steps=70)
     with session_of(model) as session:
         events = run(session)
@@ -173,10 +173,13 @@ def test_it_begins_before_it_is_due_and_is_applied_when_it_is():
     (first, *_) = applied(session)
     asked = next(i for i, r in enumerate(model.requests) if is_instruction(r.messages[-1]))
     boundary = next(i for i, r in enumerate(model.requests) if r.messages[0] is first.message)
-    assert 1 <= boundary - asked - 1 <= 4
-    assert not any(is_instruction(r.messages[-1]) for r in model.requests[asked + 1 : boundary])
-    assert first.drop_messages < len(model.summaries[first.summary].messages) - 1
-    assert next(e.n for e in events if isinstance(e, CompactionFinished)) == 1
+    beside = {asked - 1, asked + 1} - {boundary}
+    summarised = len(model.requests[asked].messages) - 1
+    assert boundary - asked in (1, 2)
+    assert any(len(model.requests[at].messages) > summarised for at in beside)
+    assert first.drop_messages < summarised
+    at = events.index(next(e for e in events if isinstance(e, CompactionStarted)))
+    assert isinstance(events[at + 1], CompactionFinished)
 
 
 def test_zero_calls_prepares_nothing():
@@ -533,25 +536,31 @@ def test_a_prompt_that_is_too_long_drains_first():
     model = Worker(steps=70)
     with session_of(model) as session:
 
-        def refuse_once(event: CtxEvent) -> None:
-            if session.preparation == "ready" and not applied(session) and not model.troubles:
-                model.troubles = [PromptTooLongError("too long")]
+        def step(request: Request) -> ScriptedReply | BaseException:
+            if session.preparation == "running" and not refused:
+                refused.append(request)
+                return PromptTooLongError("too long")
+            return take_step(request)
 
-        session.ask("go", on_event=refuse_once)
+        refused: list[Request] = []
+        take_step, model._step = model._step, step  # type: ignore[method-assign]
+        session.ask("go")
 
     (first, *_) = applied(session)
     assert first.trigger == "reactive"
-    before = model.requests.index(model.summaries[first.summary])
     boundary = next(i for i, r in enumerate(model.requests) if r.messages[0] is first.message)
-    assert not any(is_instruction(r.messages[-1]) for r in model.requests[before + 1 : boundary])
+    asked = [i for i in range(boundary) if is_instruction(model.requests[i].messages[-1])]
+    assert asked == [model.requests.index(model.summaries[first.summary])]
+    assert len(refused) == 1
 
 
 # Stale ones ---------------------------------------------------------------------------------------
 
 
 def ready(session: FakeSession) -> Preparation:
-    """Work until a summary is ready, and between turns."""
-    while session.preparation == "none":
+    """Work until a summary is ready that was begun at a turn's end: none is applied meanwhile."""
+    before = len(applied(session))
+    while session.preparation == "none" and len(applied(session)) == before:
         run(session)
         finish(session)
     held = session._engine.preparation
@@ -585,7 +594,7 @@ def turn_off(session: FakeSession) -> None:
 @pytest.mark.parametrize("change", [rewind, compact, switch, freeze_anew, turn_off])
 def test_a_stale_one_is_never_applied(change):
     """A rewind, /compact, another model, prefix or preset: it is given up, and its cost is kept."""
-    model = Worker(steps=7)
+    model = Worker(steps=5)
     with session_of(model) as session:
         held = ready(session)
         prepared = text_of(tuple(held.draft.reply.blocks))
@@ -603,7 +612,7 @@ def test_a_stale_one_is_never_applied(change):
 def test_a_summary_that_was_edited_or_undone_makes_it_stale():
     """What is made behind a summary goes with that summary."""
     for change in (lambda s: s.edit_summary("Other."), lambda s: s.undo_summary()):
-        model = Worker(steps=7)
+        model = Worker(steps=5)
         with session_of(model) as session:
             for _ in range(3):
                 run(session)
@@ -618,7 +627,7 @@ def test_a_summary_that_was_edited_or_undone_makes_it_stale():
 
 def test_a_stale_one_that_failed_cost_nothing():
     """What was refused before it was answered is no entry, and no failure any more."""
-    model = Worker(steps=7)
+    model = Worker(steps=5)
     model.faults, model.held = [AuthError("No.", status=401)], asyncio.Event()
     with session_of(model) as session:
         while session._engine.preparation is None:
@@ -635,17 +644,17 @@ def test_a_stale_one_that_failed_cost_nothing():
 
 def test_a_restart_has_none():
     """A resumed session begins without: the summary was in the kernel that is gone."""
-    model = Worker(steps=7)
+    model = Worker(steps=5)
     with session_of(model) as session:
         ready(session)
         entries = list(session.store.entries)
-    with session_of(Worker(steps=7), entries=entries) as resumed:
+    with session_of(Worker(steps=5), entries=entries) as resumed:
         assert resumed.preparation == "none"
 
 
 def test_one_that_frees_too_little_is_not_used():
     """Where what is prepared would drop too little of what is there now, a new one is made."""
-    model = Worker(steps=7)
+    model = Worker(steps=4)
     with session_of(model) as session:
         held = ready(session)
         session.settings = replace(session.settings, least_gain=0.99)
