@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..core.blocks import Json, ToolUse
 from ..core.ports import CellType, NotebookCell, NotebookState, ToolSpec
 from .markdown import escape, fence
-from .plaintext import one_line, shown_exactly
+from .plaintext import on_one_line, one_line, shown_exactly
 from .rules import Act, Made
 
 DIFF_LINES = 2_000
@@ -139,7 +139,7 @@ def _describe(state: NotebookState, at: int, made: Made) -> str:
         known.append("made by the agent")
     else:
         known.append("made by the agent, changed by you since")
-    return f"cell {one_line(cell.id)} ({', '.join(known)})"
+    return f"cell {on_one_line(cell.id)} ({', '.join(known)})"
 
 
 def _below(state: NotebookState, after: object, default: str) -> str:
@@ -147,7 +147,7 @@ def _below(state: NotebookState, after: object, default: str) -> str:
         return default
     at = _find(state, after)
     there = "" if at is not None else ", which is not there"
-    return f"below cell {one_line(str(after))}{there}"
+    return f"below cell {on_one_line(str(after))}{there}"
 
 
 def _outputs_too(cell: NotebookCell) -> str:
@@ -175,7 +175,7 @@ class FileNow:
 def ask_of_file(use: ToolUse, spec: ToolSpec, now: FileNow, made: Made) -> Asked:
     """Return the question about a call of a file tool: the path, and what it changes."""
     act = Act(group_of(spec), now.path, now.path in made.files, always_asks=now.always_asks)
-    name = one_line(now.name, 200)
+    name = on_one_line(now.name)
     why = ", which is asked about in every mode" if now.always_asks else ""
     fault = f" ({now.fault})" if now.fault else ""
     given = use.input

@@ -14,6 +14,8 @@ _DECEPTIVE = re.compile(
     "\U00013430-\U00013440\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 
+_ROW = re.compile(r"^ +| +$| {2,}")
+
 
 def plain(text: str) -> str:
     """Return `text` for a terminal or a `text/plain` output; newlines and tabs stay.
@@ -34,6 +36,16 @@ def shown_exactly(text: str) -> str:
         return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
     return _DECEPTIVE.sub(spelled, _CONTROL.sub(spelled, text.replace("\r\n", "\n")))
+
+
+def on_one_line(text: str) -> str:
+    """Return `text` on one line, whole, with nothing in it that hides: a name that is asked about.
+
+    Newlines and tabs appear as `\\n` and `\\t`, and of several spaces in a row, or at an end, each
+    as `\\u0020`: a row of them looks like one.
+    """
+    spelled = shown_exactly(text).replace("\n", "\\n").replace("\t", "\\t")
+    return _ROW.sub(lambda row: "\\u0020" * len(row[0]), spelled)
 
 
 def one_line(text: str, most: int = 80) -> str:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
 from ..core.entries import Edit, EditEntry, EditUndoneEntry, Entry
-from .plaintext import shown_exactly
+from .plaintext import on_one_line
 
 Kind: TypeAlias = Literal["", "cell", "file"]
 Reach: TypeAlias = Literal["all", "this", "made", "any"]
@@ -73,9 +73,9 @@ class Rule:
         act, _, noun = self.verb.rpartition(" ")
         match self.reach:
             case "all":
-                return _spelled(self.verb)
+                return on_one_line(self.verb)
             case "this":
-                shown = f"{act} {noun.removesuffix('s')} {_spelled(self.target)}"
+                shown = f"{act} {noun.removesuffix('s')} {on_one_line(self.target)}"
                 return f"{shown} as shown" if self.digest else shown
             case "made":
                 return f"{self.verb} the agent made"
@@ -177,11 +177,6 @@ def _is_valid(rule: Rule) -> bool:
 
 def _is_digest(text: str) -> bool:
     return not text or _DIGEST.fullmatch(text) is not None
-
-
-def _spelled(text: str) -> str:
-    """Return `text` on one line, whole, with nothing in it that hides."""
-    return shown_exactly(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 # What the agent made ----------------------------------------------------------------------------

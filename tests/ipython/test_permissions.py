@@ -170,6 +170,29 @@ async def test_nothing_hides_in_what_is_asked_about(hidden, shown):
     assert person.shown[0].endswith(f"a = 1  # {shown}")
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a\u202egnp.py", "a\\u202egnp.py"),
+        ("a\u200b.py", "a\\u200b.py"),
+        ("x  y.py", "x\\u0020\\u0020y.py"),
+        ("d/" * 150 + "end.py", "d/" * 150 + "end.py"),
+    ],
+)
+async def test_the_name_of_what_is_asked_about_is_whole(tmp_path: Path, name: str, shown: str):
+    """A file's name and a cell's id are shown whole, with nothing in them that hides."""
+    person, cells = Person("n", "n", "n"), Shown()
+    cells.cells[name] = "x = 1"
+    permissions = looking(person, shown=cells, project=Project(str(tmp_path)))
+    await permissions.check(ToolUse("id", "write_file", {"path": name, "text": "x"}), WRITE)
+    await permissions.check(on_cell(CELL, name), CELL)
+    await permissions.check(on_cell(MOVE, "mine", after=name), MOVE)
+
+    assert f"create {shown}:" in person.shown[0]
+    assert f"run cell {shown} (" in person.shown[1]
+    assert f"below cell {shown}:" in person.shown[2]
+
+
 def test_every_invisible_character_is_spelled_out():
     """No control, separator or surrogate of Unicode stays as it is, nor a format that is unseen."""
     seen = "\t\n \u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
