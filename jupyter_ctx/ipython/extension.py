@@ -256,7 +256,7 @@ class Wiring:
         _run_here.add(session.id)
         self._users = (tools.use, kernel.use)
         targets = Targets(
-            notebook, files.project, lambda: session.transcript.entries, self.redact
+            notebook, files.project, lambda: session.transcript.entries, self.redact, seen
         )
         attacher = Attacher(kernel, notebook, tools, files.project)
         said = [*warnings, *stored.warnings]

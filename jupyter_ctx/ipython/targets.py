@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from ..core.absent import NoNotebook
 from ..core.blocks import ToolUse
 from ..core.entries import Entry
-from ..core.ports import Notebook, ToolSpec
+from ..core.ports import Notebook, NotebookState, ToolSpec
 from ..errors import ToolError
 from ..tools.filestate import load
 from ..tools.project import Project
+from ..tools.seen import Seen
 from .asked import Asked, FileNow, ask_of_cell, ask_of_file, ask_plainly, given_path, group_of
 from .rules import find_made, kind_of
 
@@ -22,13 +23,14 @@ class Targets:
     """Looks at cells and files. `entries` gives the transcript, which tells what the agent made.
 
     `redact` takes the program's own keys out of what is shown: a question is saved with the
-    notebook. Without a project nothing is known of a file, so every write of one asks.
+    notebook. `seen` is told which source the user is asked to let run. Without a project nothing is known of a file, so every write of one asks.
     """
 
     notebook: Notebook = field(default_factory=NoNotebook)
     project: Project | None = None
     entries: Callable[[], Iterable[Entry]] = tuple
     redact: Callable[[str], str] = str
+    seen: Seen = field(default_factory=Seen)
 
     async def look(self, use: ToolUse, spec: ToolSpec) -> Asked:
         """Return the call as it is asked about, its target as it stands now."""
@@ -41,8 +43,15 @@ class Targets:
             return await self._look_at_file(use, spec)
         if kind_of(verb) == "cell" or verb == "insert cells":
             state = await self.notebook.load()
+            if verb == "run cells":
+                self._note_source(state, use.input.get("cell_id"))
             return ask_of_cell(use, spec, state, find_made(self.entries()))
         return ask_plainly(use, spec)
+
+    def _note_source(self, state: NotebookState, cell_id: object) -> None:
+        cell = next((cell for cell in state.cells if cell.id == cell_id), None)
+        if cell is not None:
+            self.seen.note_asked(cell.id, cell.source)
 
     async def _look_at_file(self, use: ToolUse, spec: ToolSpec) -> Asked:
         path = given_path(use)

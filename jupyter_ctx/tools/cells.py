@@ -32,7 +32,7 @@ from ..core.ports import (
 from ..errors import ToolError, UnreadError
 from .base import Handler, Tool, find_near, load_description, make_schema, quote_names
 from .python import run_source
-from .seen import Seen
+from .seen import Seen, digest_of
 
 MOST_ORDERS = 50
 """So many orders of the notebook's cells are remembered, to say where a cell that is gone stood."""
@@ -141,6 +141,7 @@ class CellTools:
             raise ToolError(f"Cell `{cell.id}` is {cell.type}: there is nothing to run.")
         if _AGENT.match(cell.source):
             raise ToolError(f"Cell `{cell.id}` asks the agent: it cannot run within a turn.")
+        self._refuse_unasked(cell)
         execution, output = await run_source(self.kernel, cell.source)
         is_live = state.source == "front end"
         if is_live:
@@ -197,6 +198,17 @@ class CellTools:
         raise ToolError(
             f"Not applied: cell `{cell.id}` {why}. Its source now is below; if the change still "
             f"fits, make it again.\n\n{cell.source}"
+        )
+
+    def _refuse_unasked(self, cell: NotebookCell) -> None:
+        """Raise ToolError if the user was asked about another source than would run now."""
+        asked = self.seen.take_asked(cell.id)
+        if asked is None or asked == digest_of(cell.source):
+            return
+        self.seen.mark("cell", cell.id, cell.source)
+        raise ToolError(
+            f"Not run: cell `{cell.id}` was changed after the user was asked about it. Its source "
+            f"now is below; if it is still what should run, run it again.\n\n{cell.source}"
         )
 
     async def _apply(self, change: CellChange, done: str, count: int) -> ToolOutput:

@@ -32,6 +32,7 @@ class Seen:
         self._lock = threading.Lock()
         self._digests: dict[tuple[SeenKind, str], str] = {}
         self._parts: dict[tuple[SeenKind, str], tuple[str, int]] = {}
+        self._asked: dict[str, str] = {}
 
     def mark(self, kind: SeenKind, id: str, text: str) -> None:
         """Note that the model has seen the whole of `text`, or made it so itself."""
@@ -74,6 +75,18 @@ class Seen:
         """Return the digest of what it saw last; None if it saw nothing of it."""
         with self._lock:
             return self._digests.get((kind, id))
+
+    # What the user saw: the source of a cell that they were asked to let run ----------------------
+
+    def note_asked(self, cell_id: str, source: str) -> None:
+        """Note the source that the user was asked about; it is that of the next run only."""
+        with self._lock:
+            self._asked[cell_id] = digest_of(source)
+
+    def take_asked(self, cell_id: str) -> str | None:
+        """Return the digest of the source that the user was asked about last, once."""
+        with self._lock:
+            return self._asked.pop(cell_id, None)
 
     def forget(self, kind: SeenKind, id: str) -> None:
         """Forget one: it is gone, or nobody knows how it stands."""

@@ -30,6 +30,7 @@ from jupyter_ctx.ipython.rules import rules_from_json
 from jupyter_ctx.ipython.targets import Targets
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.tools.project import Project
+from jupyter_ctx.tools.seen import Seen, digest_of
 
 from .test_markdown import acting_parts, lab_html
 
@@ -425,6 +426,17 @@ async def test_a_run_is_allowed_as_shown():
     assert await allows(permissions, CELL, on_cell(CELL, "mine"))
     shown.cells["mine"] = "import shutil"
     assert not await allows(permissions, CELL, on_cell(CELL, "mine"))
+
+
+async def test_what_was_asked_about_is_what_may_run():
+    """The source that the question showed is known to the tool that runs the cell, once."""
+    seen, shown = Seen(), Shown()
+    permissions = deciding(Person("y"))
+    permissions.take("s", Memory(), Targets(shown, None, lambda: shown.entries, seen=seen))
+    await permissions.check(on_cell(CELL, "mine"), CELL)
+
+    assert seen.take_asked("mine") == digest_of("a = 1\nb = 2")
+    assert seen.take_asked("mine") is None
 
 
 async def test_a_word_that_was_not_offered_asks_again():

@@ -268,6 +268,19 @@ def test_the_present_source_runs() -> None:
     assert "ZeroDivisionError" in str(output.text)
 
 
+def test_what_the_user_was_not_asked_about_does_not_run() -> None:
+    """A source that was changed after the user was asked about the cell is told, and not run."""
+    scene = Scene()
+    scene.seen.note_asked("a", "x = 1")
+    scene.type("a", "x = 2")
+
+    assert scene.refused("run_cell", cell_id="a").endswith("run it again.\n\nx = 2")
+    assert "x" not in scene.kernel.namespace
+    scene.seen.note_asked("a", "x = 2")
+    scene.said("run_cell", cell_id="a")
+    assert scene.kernel.namespace["x"] == 2
+
+
 def test_outputs_that_cannot_be_put_into_the_cell_are_told() -> None:
     """A cell that changed or is gone keeps its own outputs; the user is told why."""
     scene = Scene()
