@@ -126,7 +126,7 @@ def pass_time(session, seconds):
 
 
 def test_nobody_waits_at_the_compaction():
-    """Each summary was asked for beside the step before; at the compaction nobody waits: stall 0."""
+    """Each summary was asked for beside a step before; at the compaction nobody waits: stall 0."""
     with session_with([*steps(40), "Done."]) as (server, session):
         events = run(session, "count")
 

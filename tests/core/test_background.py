@@ -2,7 +2,7 @@
 
 import asyncio
 import operator
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -533,7 +533,8 @@ def test_without_a_window_the_account_prepares():
 
 def test_a_prompt_that_is_too_long_drains_first():
     """The provider says too long: what is prepared is put in force, and the step is sent again."""
-    model = Worker(steps=70)
+    model, refused = Worker(steps=70), list[Request]()
+    take_step: Callable[[Request], ScriptedReply | BaseException] = model._step
     with session_of(model) as session:
 
         def step(request: Request) -> ScriptedReply | BaseException:
@@ -542,8 +543,7 @@ def test_a_prompt_that_is_too_long_drains_first():
                 return PromptTooLongError("too long")
             return take_step(request)
 
-        refused: list[Request] = []
-        take_step, model._step = model._step, step  # type: ignore[method-assign]
+        model._step = step
         session.ask("go")
 
     (first, *_) = applied(session)
