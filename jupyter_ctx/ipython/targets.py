@@ -23,7 +23,8 @@ class Targets:
     """Looks at cells and files. `entries` gives the transcript, which tells what the agent made.
 
     `redact` takes the program's own keys out of what is shown: a question is saved with the
-    notebook. `seen` is told which source the user is asked to let run. Without a project nothing is known of a file, so every write of one asks.
+    notebook. `seen` is told which source the user is asked to let run. Without a project nothing is
+    known of a file, so every write of one asks.
     """
 
     notebook: Notebook = field(default_factory=NoNotebook)
