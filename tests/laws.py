@@ -87,9 +87,9 @@ def make_case(seed: int, *, twins: bool = False) -> Case:
     """
     choose = random.Random(seed).choice
     windows = choose(WINDOWS[:2] + WINDOWS), choose(WINDOWS[:2] + WINDOWS)
-    count, is_calm = choose(range(1, 25)), choose((False, False, True))
+    count, is_calm = choose(range(1, 25)), choose((False, True))
     acts = tuple(make_act(choose, min(windows), twins=twins, is_calm=is_calm) for _ in range(count))
-    preset, most = choose(PRESETS), choose((8_000, 64_000))
+    preset, most = choose(PRESETS[: 4 if is_calm else None]), choose((8_000, 64_000))
     prepares = not twins and choose((True, True, False))
     return Case(windows, acts, preset, seed, most, {} if prepares else UNPREPARED)
 

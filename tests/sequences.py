@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core import background
 from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.entries import Entry
-from jupyter_ctx.core.events import CtxEvent, TurnFinished
+from jupyter_ctx.core.events import CtxEvent, StepFinished, TurnFinished
 from jupyter_ctx.core.ports import (
     Allowed,
     Cell,
@@ -109,7 +110,10 @@ class Words(Piece):
 
 @dataclass(frozen=True)
 class Stop:
-    """Something ends the act at its await number `at` (from 1)."""
+    """Something ends the act at its await number `at` (from 1), or its event where it is given up.
+
+    0: it is given up as soon as a step is done, before its tools run.
+    """
 
     at: int
     how: How = "cancel"
@@ -117,12 +121,16 @@ class Stop:
 
 @dataclass(frozen=True)
 class Turn:
-    """A prompt, the answers it gets (then "Done."), and those to requests for a summary."""
+    """A prompt, the answers it gets (then "Done."), and those to requests for a summary.
+
+    `drains`: as soon as a prepared summary could be used, the prompt is found too long, once.
+    """
 
     prompt: Piece
     answers: tuple[Given, ...] = ()
     summaries: tuple[Given, ...] = ()
     stop: Stop | None = None
+    drains: bool = False
 
 
 @dataclass(frozen=True)
@@ -280,14 +288,14 @@ def make_answers(choose: Choose, window: int, most: int) -> tuple[Given, ...]:
 
 def make_summaries(choose: Choose, window: int) -> tuple[Given, ...]:
     """Return answers to requests for a summary; none: all of them succeed."""
-    kind = choose(("good",) * 6 + ("fault", "long", "cut", "call", "empty"))
+    kind = choose(("good",) * 5 + ("fault", "long", "long", "cut", "call", "empty"))
     match kind:
         case "good":
             return ()
         case "fault":
             return (make_fault(choose, window),)
         case "long":
-            return (Reply((Text(make_piece(choose, (3_000, 40_000)).text),)),)
+            return (Reply((Text(make_piece(choose, (3_000, 40_000, 40_000)).text),)),)
         case "cut":
             return (Reply((Text("half a sum"),), "max_tokens"),)
         case "call":
@@ -297,10 +305,12 @@ def make_summaries(choose: Choose, window: int) -> tuple[Given, ...]:
 
 def make_stop(choose: Choose, *, twins: bool) -> Stop | None:
     """Return a stop, mostly none."""
-    if choose(range(5)) != 4:
+    if choose(range(4)) != 3:
         return None
     ways: tuple[How, ...] = ("cancel",) if twins else ("cancel", "give up", "kill")
-    return Stop(choose((*range(1, 16), *range(1, 40))), choose(ways))
+    how = choose(ways)
+    soonest = (0,) * 9 if how == "give up" else ()
+    return Stop(choose((*soonest, *range(1, 16), *range(1, 40))), how)
 
 
 def make_turn(choose: Choose, window: int, *, twins: bool = False, most: int = 5) -> Turn:
@@ -319,8 +329,10 @@ def make_work(choose: Choose, window: int) -> Turn:
     for _ in range(choose(range(9))):
         made = Call("make", kind=choose(("prose", "digits")), chars=choose((300, 3_000, 9_000)))
         step = Reply((Thinking("hm"), Text(Piece("prose", choose((60, 2_000))).text), made))
-        answers.append(choose((*(step,) * 11, too_long(window + window // 20, window))))
-    return Turn(Piece("prose", choose((30, 300, 3_000))), tuple(answers))
+        answers.append(choose((*(step,) * 9, too_long(window + window // 20, window))))
+    prompt = Piece("prose", choose((30, 300, 3_000)))
+    summaries = choose(((), make_summaries(choose, window)))
+    return Turn(prompt, tuple(answers), summaries, drains=choose((False, False, True)))
 
 
 def make_act(choose: Choose, window: int, *, twins: bool = False, is_calm: bool = False) -> Act:
@@ -463,6 +475,7 @@ class World:
     snapshot: list[Entry] | Path | None = None
     explained: bool = False
     budget: int = 0
+    drains: bool = False
     refusals: int = 0
     cwd: str = "/home/user"
 
@@ -523,6 +536,7 @@ class World:
         match act:
             case Turn():
                 self.answers, self.summaries = list(act.answers), list(act.summaries)
+                self.drains = act.drains
                 self._drive(act.stop, lambda: self.session.run(f"[{self.act}] {act.prompt.text}"))
             case Compact():
                 self.answers, self.summaries = [], list(act.summaries)
@@ -603,10 +617,17 @@ class World:
         """Return the script's answer to a request that broke no rule."""
         if last_text(body).startswith(INSTRUCTION_OPEN):
             return self.summaries.pop(0) if self.summaries else f"## Task\nSummary {self.act}."
+        if self.drains and background.can_use(self.session._engine):
+            self.drains = False
+            self.answers.insert(0, self._too_long())
         given = self.answers.pop(0) if self.answers else "Done."
         self.explained = self.explained or isinstance(given, Status | Broken)
         self.explained = self.explained or getattr(given, "stop_reason", None) == "refusal"
         return given
+
+    def _too_long(self) -> Status:
+        window = self.session.facts.window_tokens or 0
+        return too_long(window + window // 20, window)
 
     async def point(self) -> None:
         """Stand for an await in the world outside: a place where a stop may come."""
@@ -641,7 +662,10 @@ class World:
             async for event in events:
                 self._see(event)
                 count += 1
-                if stop is not None and stop.how == "give up" and count == stop.at:
+                is_now = stop is not None and (
+                    count == stop.at or (stop.at == 0 and isinstance(event, StepFinished))
+                )
+                if stop is not None and stop.how == "give up" and is_now:
                     self.given_up = not isinstance(event, TurnFinished)
                     self.open_since = self.session.transcript.turn if self.given_up else None
                     return

@@ -22,6 +22,7 @@ from tests.laws import Case, assert_requests, bodies, figures, make_case, watch
 from tests.sequences import Act, Compact, Piece, Resume, Stop, Switch, Turn, World
 from tests.smaller import hold
 
+pytestmark = pytest.mark.no_cover  # each line is held by a law of its own, elsewhere
 EXAMPLES = int(os.environ.get("JUPYTER_CTX_LAW_EXAMPLES", "0"))
 LONG = settings(
     max_examples=EXAMPLES or 30,

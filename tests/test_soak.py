@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+import pytest
+
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.events import CompactionFinished, CtxEvent, TurnFinished
 from jupyter_ctx.core.repair import repair
@@ -38,6 +40,7 @@ from tests.sequences import (
     make_act,
 )
 
+pytestmark = pytest.mark.no_cover  # each line is held by a law of its own, elsewhere
 STEPS = int(os.environ.get("JUPYTER_CTX_SOAK_STEPS", "1000"))
 _OUTSIDE = (type, ModuleType, FunctionType)
 SMALL = {
