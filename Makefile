@@ -1,12 +1,14 @@
 # Everything a person types. Needs Python 3.11 or later, git and make; no Node, no browser.
 #   make lab     JupyterLab on the first notebook    LAB_ARGS="--no-browser --port 9000" adds arguments
-#   make test    all tests, a real browser's included    PYTEST_ARGS="tests/core -x" narrows them
+#   make test    all tests, a real browser's included, and every branch of core/ is taken by one
+#                PYTEST_ARGS="tests/core -x" narrows them, and then no branch is counted
 #   make check   types, lint and format of both languages; make fix mends what a tool can mend
 
 PYTHON ?= python3
 VENV ?= .venv
 LAB_ARGS ?=
-PYTEST_ARGS ?= -n 2 --dist loadfile
+COVERED := --cov=jupyter_ctx.core --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
+PYTEST_ARGS ?= -n 2 --dist loadfile $(COVERED)
 
 BIN := $(abspath $(VENV))/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
