@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ctx.core.ports import Cell
-from tests.direct import judge
+from jupyter_ctx.core.ports import Cell, Request
+from tests.direct import DirectModel, judge
 from tests.fake_anthropic import Call, FakeModel, Reply, Text, too_long
 from tests.fake_anthropic.script import Given
 from tests.laws import Case, assert_requests, watch
@@ -19,6 +19,7 @@ from tests.sequences import (
     EditSummary,
     Pin,
     Resume,
+    Switch,
     Turn,
     Words,
     World,
@@ -48,7 +49,6 @@ FIGURES = {
     "the wrong way round": (5, 9_000),
     "far over the window": (500_000, 5),
     "over any window": (10**15, 5),
-    "near a window's end": (15_900, 5),
 }
 
 
@@ -87,6 +87,37 @@ def test_an_overflow_with_nonsense_figures_ends_no_session(
     assert world.session.facts.window_tokens == 8_000
     world = hold(*acts, Resume(), turn("c"), turn("d", WORK))
     assert world.session.facts.window_tokens == 8_000
+
+
+def test_an_overflow_of_a_compaction_with_nonsense_figures_teaches_no_window() -> None:
+    """Its count is a tenth of what was sent, so its limit is not believed either."""
+    step = Reply((Call("make", chars=45_000),))
+    acts = [Turn(Words("go"), (step,) * 6, (too_long(9_000, 7_000),)) for _ in range(3)]
+    settings = {"alpha": 0.05, "prepare_calls": 0}
+    case = Case((200_000, 200_000), tuple(acts), "economic", settings=settings)
+    world = case.run(watch=watch)
+    assert_requests(world)
+    assert any(sent.record.status == 400 for sent in world.sent if sent.is_summary)
+    assert world.session.facts.window_tokens == 200_000
+
+
+@pytest.mark.parametrize("share", [-1.0, 0.0, 0.1])
+def test_a_count_of_a_part_sends_no_request_over_the_window(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that counts too little: what is asked of a smaller model is cut all the same."""
+    count = DirectModel.count_tokens
+
+    async def part_of(self: DirectModel, request: Request) -> int | None:
+        return int(share * (await count(self, request) or 0))
+
+    monkeypatch.setattr(DirectModel, "count_tokens", part_of)
+    step = Reply((Call("make", chars=9_000),))
+    acts = (turn("a", *[step] * 9), turn("b", *[step] * 9), Switch(), turn("c"), turn("d", WORK))
+    world = Case((200_000, 8_000), acts).run(watch=watch)
+    assert_requests(world)
+    assert world.session.last_turn is not None
+    assert world.session.last_turn.outcome == "done", world.session.last_turn.error
 
 
 # Names and texts --------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from .events import CtxEvent
 from .ports import Request
 from .reply import Reply
 from .requests import request_for
-from .tokens import SAFETY
+from .tokens import LEAST_RATIO, SAFETY
 from .usage import Usage
 from .window import LEAST_OUTPUT
 
@@ -82,7 +82,7 @@ async def ask_summary(
             if retry == engine.limits.compaction_retries:
                 raise CompactionError(_too_long(engine, request, error, retry)) from error
             if isinstance(error, PromptTooLongError):
-                engine.learn_window(error)
+                engine.learn_window(error, request.messages)
             retry += 1
             request = _shrunk(engine, request, retry, plan.summary_tokens)
 
@@ -169,7 +169,10 @@ async def _fitted(engine: Engine, request: Request, summary_tokens: int) -> Requ
 
 
 async def _size(engine: Engine, request: Request, doubted_over: int) -> int:
-    """Return the request's tokens: the estimate, or the provider's count where that is too much."""
+    """Return the request's tokens: the estimate, or the provider's count where that is too much.
+
+    A count of under half of the estimate is not believed, here as elsewhere.
+    """
     estimate = engine.meter.estimate_request(request.messages)
     if estimate <= doubted_over:
         return estimate
@@ -177,7 +180,9 @@ async def _size(engine: Engine, request: Request, doubted_over: int) -> int:
         counted = await engine.ports.model.count_tokens(request)
     except ModelError:
         return estimate  # the call itself meets the same fault, and reports it
-    return estimate if counted is None else counted
+    if counted is None or counted < LEAST_RATIO * estimate:
+        return estimate
+    return counted
 
 
 def _shrunk(engine: Engine, request: Request, attempt: int, summary_tokens: int) -> Request:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import PromptTooLongError, StoreError
 from .absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .account import Account
-from .blocks import ToolUse
+from .blocks import Message, ToolUse
 from .context import describe_largest_parts
 from .entries import (
     CompactionEntry,
@@ -52,7 +52,7 @@ from .prefix import PrefixWatch
 from .preparation import Made, Preparation
 from .recovery import RetryLimits
 from .redact import Redactor
-from .tokens import SAFETY, TokenMeter, Used, Weight
+from .tokens import LEAST_RATIO, SAFETY, TokenMeter, Used, Weight
 from .transcript import Transcript
 from .usage import Prices, Usage
 from .window import LEAST_OUTPUT, Limits, is_stuck, reserve_tokens, window_of
@@ -269,12 +269,22 @@ class Engine:
             self.most_bytes = min(self.most_bytes, self.weight.bytes - 1)
 
     def learn_overflow(self, error: PromptTooLongError) -> None:
-        """Take the window, and how far the estimate was off, from a refusal's numbers."""
-        self._learn(error.actual_tokens, error.limit_tokens)
+        """Take the window, and how far the estimate was off, from a refusal's numbers.
 
-    def learn_window(self, error: PromptTooLongError) -> None:
-        """Take the window from a refusal that names one smaller than what was known."""
-        self._learn(None, error.limit_tokens)
+        Nothing from one whose count can only be of a part, or of another prompt.
+        """
+        actual, estimate = error.actual_tokens, self.meter.estimate_request(self.transcript.view)
+        if actual is None or actual >= LEAST_RATIO * estimate:
+            self._learn(actual, error.limit_tokens)
+
+    def learn_window(self, error: PromptTooLongError, messages: Sequence[Message]) -> None:
+        """Take the window from a refusal of `messages` that names one smaller than what was known.
+
+        Nothing from one whose count can only be of a part.
+        """
+        actual, estimate = error.actual_tokens, self.meter.estimate_request(messages)
+        if actual is None or actual >= LEAST_RATIO * estimate:
+            self._learn(None, error.limit_tokens)
 
     def _learn(self, actual: int | None, limit: int | None) -> None:
         """Record what a refusal taught, so that a resumed session knows it too."""
