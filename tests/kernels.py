@@ -113,7 +113,7 @@ class RealKernel:
         self.cwd = folder / "work"
         self.home = folder / "ctx"
         self.cwd.mkdir(parents=True, exist_ok=True)
-        self._env = {**_environment(folder), "JUPYTER_CTX_HOME": str(self.home), **(env or {})}
+        self._env = {**make_environment(folder), "JUPYTER_CTX_HOME": str(self.home), **(env or {})}
         self._manager = KernelManager(kernel_name="python3")
         self._manager.kernel_spec_manager.ensure_native_kernel = True
         self._log = (folder / "kernel.log").open("ab")
@@ -288,7 +288,7 @@ def running_kernel(folder: Path, env: Mapping[str, str] | None = None) -> Iterat
         kernel.shutdown()
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def make_environment(folder: Path) -> dict[str, str]:
     """Return an environment of its own: no key, no settings of the person who runs the tests."""
     own = {
         "HOME": "home",

@@ -52,8 +52,9 @@ def load_document(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing ids are given, doubled ones replaced
-            found = nbformat.reads(_checked(text, path), as_version=4, capture_validation_error={})
-            document = _complete(found)
+            has_ids = _has_ids(text, path)
+            found = nbformat.reads(text, as_version=4, capture_validation_error={})
+            document = _complete(found, has_ids)
             nbformat.validate(document)
     except DocumentError:
         raise
@@ -105,8 +106,8 @@ def name_cell(source: str, used: Collection[str]) -> str:
     raise AssertionError("unreachable")  # one more name than are used
 
 
-def _checked(text: str, path: Path) -> str:
-    """Return the text if it is the JSON of a notebook. Raises DocumentError."""
+def _has_ids(text: str, path: Path) -> bool:
+    """Return whether its format gives cells ids. Raises DocumentError if it is no notebook."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -116,19 +117,18 @@ def _checked(text: str, path: Path) -> str:
         raise DocumentError(f"{path} is no notebook: its JSON is nested too deeply.") from None
     if not isinstance(found, dict) or not ("cells" in found or "worksheets" in found):
         raise DocumentError(f"{path} is no notebook: it has no cells.")
-    major = found.get("nbformat")
+    major, minor = found.get("nbformat"), found.get("nbformat_minor")
     if isinstance(major, int) and major > 4:
         raise DocumentError(f"{path} is of format {major}, which is newer than is known here.")
-    return text
+    return major == 4 and isinstance(minor, int) and minor >= MINOR
 
 
-def _complete(document: Any) -> Any:
-    """Give every cell a source of one text, metadata and an id of its own."""
+def _complete(document: Any, has_ids: bool) -> Any:
+    """Give every cell an id of its own, the same each time; nbformat's would be random."""
     used: set[str] = set()
     for cell in document["cells"]:
-        if document["nbformat_minor"] < MINOR or cell.get("id") in used:
+        if not has_ids or cell.get("id") in (None, *used):
             cell["id"] = name_cell(cell["source"], used)
-        cell.setdefault("id", name_cell(cell["source"], used))
         used.add(cell["id"])
     document["nbformat_minor"] = max(MINOR, document["nbformat_minor"])
     return document

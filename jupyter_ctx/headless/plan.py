@@ -87,6 +87,7 @@ def make_plan(options: Options, environ: Mapping[str, str]) -> Plan:
     folder = notebook.parent
     environ = _kernel_environ(environ, folder, output)
     settings = load_settings(options.explicit, environ)
+    _check_model(settings, environ)
     document = load_document(notebook)
     _check_output(notebook, output)
     kernel = _choose_kernel(options.kernel, document, notebook)
@@ -109,6 +110,15 @@ def make_plan(options: Options, environ: Mapping[str, str]) -> Plan:
     if not options.force and not plan.replays:
         _check_new([output, plan.transcript])
     return plan
+
+
+def _check_model(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raise ConfigError if this version has no such model; nothing is asked of a provider."""
+    from ..core.redact import Redactor
+    from ..models import choose_model, make_model
+
+    name, _ = choose_model(settings, environ)
+    make_model(name, settings, environ, Redactor(()))
 
 
 # The files --------------------------------------------------------------------------------------
