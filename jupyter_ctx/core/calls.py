@@ -98,9 +98,15 @@ def store_reply(
     step: int,
     stop_reason: str,
 ) -> None:
-    """Record the reply's message; with its usage if the stream was complete."""
+    """Record the reply's message; with its usage if the stream was complete and it can be true.
+
+    No prompt that was answered is longer than the window; one figure more would fill it for good.
+    """
     message = Message("assistant", content)
-    done = reply.done
+    done, window = reply.done, engine.window
+    usage = done.usage if done else None
+    if usage is not None and window is not None and (usage.input_tokens or 0) > window:
+        usage = None
     raw_tokens = engine.meter.raw_new(engine.transcript) if done else None
     engine.record(
         MessageEntry(
@@ -110,7 +116,7 @@ def store_reply(
             kind="reply",
             message=message,
             model=engine.ports.model.name,
-            usage=done.usage if done else None,
+            usage=usage,
             raw_tokens=raw_tokens,
             stop_reason=stop_reason,
             message_id=done.message_id if done else None,

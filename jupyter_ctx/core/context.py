@@ -41,7 +41,7 @@ def find_context(engine: Engine) -> dict[str, object]:
     arriving = engine.streaming_chars // 4
     parts = dict(engine.meter.parts(engine.transcript))
     parts["conversation"] += arriving
-    used = engine.used
+    used = engine.meter.shown(engine.transcript)
     facts = SessionFacts(
         model=engine.ports.model.name,
         window_tokens=engine.window,

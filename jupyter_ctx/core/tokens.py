@@ -54,8 +54,8 @@ LEAST_FACTOR, MOST_FACTOR = 0.7, 2.5
 # A single figure further off than this is no tokenizer's doing (earlier thinking dropped, say).
 LEAST_RATIO, MOST_RATIO = 0.5, 4.0
 
-# A prompt of so many tokens more than MOST_RATIO x the estimate is a provider's mistake (what it
-# adds by itself is less); so is one over the last, whatever it is of: no window comes near it.
+# A prompt of so many tokens more than MOST_RATIO x the estimate teaches nothing (what a provider
+# adds by itself is less). It still is the provider's figure, unless no window comes near it.
 BELIEVED_TOKENS, MOST_TOKENS = 2_000, 10_000_000
 
 # A comma and a space; and, in a prefix, the names of its fields and what stands around them.
@@ -115,13 +115,15 @@ class Weight:
 class _Base:
     """The provider's figure: the prefix and the first `messages` of the view are `tokens`.
 
-    By the estimate they are `raw` tokens, not yet calibrated, and `fixed` ones.
+    By the estimate they are `raw` tokens, not yet calibrated, and `fixed` ones. `is_odd`: it is so
+    far from them that nothing is learnt from the next figure either.
     """
 
     messages: int
     tokens: int
     raw: int = 0
     fixed: int = 0
+    is_odd: bool = False
 
 
 class TokenMeter:
@@ -141,6 +143,7 @@ class TokenMeter:
         self._memo: dict[int, tuple[Message, Count]] = {}
         self._outputs: dict[int, tuple[Message, int]] = {}
         self._bases: list[_Base] = []
+        self._told: _Base | None = None
         self._new = _Tally()
         self._all = _Tally()
         self._weight, self._weighed = Weight(), 0
@@ -188,14 +191,23 @@ class TokenMeter:
     def _observe_count(self, tokens: int, raw_tokens: int, view: Sequence[Message]) -> None:
         """Take in that the provider counted `tokens` for prefix and `view`."""
         fixed = self._fixed_since_base(view, len(view))
-        if self._is_believed(tokens, raw_tokens, fixed):
+        if tokens <= MOST_TOKENS:
             self._teach(tokens, raw_tokens, fixed)
             self._set_base(len(view), tokens, raw_tokens, fixed)
 
     def used(self, transcript: Transcript) -> Used:
         """Return what fills the window now. Never 0 for a transcript that holds anything."""
-        new = self._count_new(transcript.view)
-        return Used(self._bases[-1].tokens if self._bases else 0, self._calibrate(new))
+        return Used(self._base.tokens, self._calibrate(self._count_new(transcript.view)))
+
+    def shown(self, transcript: Transcript) -> Used:
+        """Return the same as it is shown: by the provider's last sum, even if of a part only."""
+        told, view = self._told, transcript.view
+        if told is None or told.messages <= self._base.messages:
+            return self.used(transcript)
+        new = Count()
+        for message in view[told.messages :]:
+            new.merge(self._count_message(message))
+        return Used(told.tokens, self._calibrate(new))
 
     def measured(self, transcript: Transcript) -> int | None:
         """Return the provider's figure if it covers the whole view, None if it does not.
@@ -235,7 +247,7 @@ class TokenMeter:
         weights = {
             part: count.raw.get(part, 0) * self.factor + count.fixed.get(part, 0) for part in PARTS
         }
-        return apportion(weights, self.used(transcript).total)
+        return apportion(weights, self.shown(transcript).total)
 
     def weight(self, transcript: Transcript) -> Weight:
         """Return what a request weighs now; like all figures here, from what is new only."""
@@ -272,10 +284,16 @@ class TokenMeter:
         if usage is None or used is None:
             return
         sent, input_tokens = len(view) - 1, usage.input_tokens or 0
-        fixed = self._fixed_since_base(view, sent)
-        if not self._is_believed(input_tokens, entry.raw_tokens, fixed):
+        if input_tokens > MOST_TOKENS:
             return
-        raw, output = entry.raw_tokens or 0, usage.output or 0
+        fixed, output = self._fixed_since_base(view, sent), usage.output or 0
+        raw, base = entry.raw_tokens or 0, self._base
+        if input_tokens < LEAST_RATIO * LEAST_FACTOR * (base.raw + raw):
+            self._told = _Base(len(view), used)  # of a part only: it would empty the window
+            return
+        if not self._is_believed(input_tokens, entry.raw_tokens, fixed):
+            self._set_base(len(view), used, raw, fixed, is_odd=True)
+            return
         if output and entry.stop_reason in _WHOLE_REPLIES:
             self._outputs[id(entry.message)] = entry.message, output
         self._teach(input_tokens, raw, fixed)
@@ -291,39 +309,50 @@ class TokenMeter:
     def _is_believed(self, tokens: int, raw_new: int | None, fixed_new: int) -> bool:
         """Whether `tokens` can be what a prompt takes, however bad the estimate is.
 
-        It has `raw_new` and `fixed_new` tokens more than the last figure covers. Else one absurd
-        figure would fill the window for good, and one of a part only would empty it.
+        It has `raw_new` and `fixed_new` tokens more than the last figure covers.
         """
         base = self._base
         if raw_new is None:
             return tokens <= MOST_TOKENS
         raw, fixed = base.raw + raw_new, base.fixed + fixed_new
-        most = MOST_RATIO * max(raw + fixed, base.tokens + raw_new + fixed_new) + BELIEVED_TOKENS
+        known = 0 if base.is_odd else base.tokens + raw_new + fixed_new
+        most = MOST_RATIO * max(raw + fixed, known) + BELIEVED_TOKENS
         return LEAST_RATIO * LEAST_FACTOR * raw <= tokens <= min(most, MOST_TOKENS)
 
     def _teach(self, input_tokens: int, raw_tokens: int, fixed_tokens: int) -> None:
         """Learn from the figure of a prompt with so many new tokens, of either kind, in it."""
         true: float = input_tokens - self._base.tokens - fixed_tokens
-        if true <= 0 or raw_tokens <= 0:
+        if true <= 0 or raw_tokens <= 0 or self._base.is_odd:
             return
         true = min(MOST_RATIO * raw_tokens, max(LEAST_RATIO * raw_tokens, true))
         self._true = DECAY * self._true + true
         self._estimated = DECAY * self._estimated + raw_tokens
 
-    def _set_base(self, messages: int, tokens: int, raw_new: int, fixed_new: int) -> None:
-        base = self._base
-        self._bases.append(_Base(messages, tokens, base.raw + raw_new, base.fixed + fixed_new))
+    def _set_base(
+        self,
+        messages: int,
+        tokens: int,
+        raw_new: int,
+        fixed_new: int,
+        *,
+        is_odd: bool = False,
+    ) -> None:
+        raw, fixed = self._base.raw + raw_new, self._base.fixed + fixed_new
+        self._bases.append(_Base(messages, tokens, raw, fixed, is_odd))
         self._new = _Tally(messages, messages)
 
     def _void(self, view: Sequence[Message]) -> None:
         """Forget every figure, since what they measured is no longer sent."""
         self._bases.clear()
+        self._told = None
         self._recount(view)
 
     def _shorten(self, view: Sequence[Message]) -> None:
         """Go back to the newest figure that covers no more than what is left."""
         while self._bases and self._bases[-1].messages > len(view):
             self._bases.pop()
+        if self._told is not None and self._told.messages > len(view):
+            self._told = None
         self._recount(view)
 
     def _recount(self, view: Sequence[Message]) -> None:

@@ -71,6 +71,10 @@ class Session:
         return self.meter.used(self.transcript)
 
     @property
+    def shown(self) -> Used:
+        return self.meter.shown(self.transcript)
+
+    @property
     def parts(self) -> dict[Part, int]:
         return self.meter.parts(self.transcript)
 
@@ -126,13 +130,28 @@ def test_missing_or_impossible_usage_leaves_an_estimate(usage: Usage | None) -> 
     assert session.used.estimated > 1_000
 
 
-@pytest.mark.parametrize("told", [0, 1, 300, 20_000, 10**9])
-def test_a_figure_far_from_the_estimate_is_a_mistake(told: int) -> None:
-    """What no tokenizer can make of the prompt is no figure, and neither is its output's.
+@pytest.mark.parametrize("told", [1, 300, 20_000])
+def test_a_figure_far_from_the_estimate_is_shown_and_teaches_nothing(told: int) -> None:
+    """The sum is the provider's, as it is told; one of a part only empties no window."""
+    session = Session(prompt("x" * 2_000))
+    raw, factor = session.meter.raw_new(session.transcript), session.meter.factor
 
-    A server that tells only what it had not cached would else empty the window, an absurd one fill
-    it; a later figure that can be true counts again.
-    """
+    session.add(reply_entry(usage=Usage(told, 0, 0, 9_000), raw_tokens=raw))
+    assert session.shown == Used(told + 9_000, 0)
+    assert sum(session.meter.parts(session.transcript).values()) == told + 9_000
+    assert session.used.cautious >= raw
+
+    session.add(prompt("y" * 2_000, 2))
+    raw = session.meter.raw_new(session.transcript)
+    assert session.shown.estimated > 1_000
+    session.add(reply_entry(usage=Usage(2_500, 0, 0, 10), raw_tokens=raw))
+    assert session.shown == session.used == Used(2_510, 0)
+    assert session.meter.factor == pytest.approx(factor, rel=0.3)
+
+
+def test_a_figure_over_any_window_is_a_mistake() -> None:
+    """An absurd figure is none, and neither is its output's; a later one counts again."""
+    told = 10**9
     session = Session(prompt("x" * 2_000))
     raw = session.meter.raw_new(session.transcript)
 
@@ -402,7 +421,7 @@ def test_parts_add_up(entries: list[Entry]) -> None:
 
     for entry in entries:
         session.add(entry)
-        assert sum(session.parts.values()) == session.used.total
+        assert sum(session.parts.values()) == session.shown.total
         assert min(session.parts.values()) >= 0
         assert set(session.parts) == set(PARTS)
 
@@ -432,7 +451,7 @@ def test_a_resumed_session_has_the_same_numbers(entries: list[Entry]) -> None:
     live = Session()
     for entry in entries:
         live.add(entry)
-        assert live.used.total == sum(live.parts.values())
+        assert live.shown.total == sum(live.parts.values())
 
     resumed = Session(*entries)
 
@@ -466,7 +485,7 @@ def test_a_step_counts_only_what_is_new() -> None:
     assert counted == 1_000 + 2
 
     session.add(prompt("one more", 501))
-    assert session.used.total == sum(session.parts.values())
+    assert session.shown.total == sum(session.parts.values())
 
     assert session.counter.texts[counted:] == ["one more"]
 
