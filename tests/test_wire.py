@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from jupyter_ctx.core.blocks import text_of, tool_results
+from jupyter_ctx.core.blocks import PART_NAMES, PARTS, text_of, tool_results
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.events import (
     CompactionFailed,
@@ -324,8 +324,8 @@ def test_no_progress_ends_in_words(case):
         assert_never_over_window(server.messages)
         assert not [r for r in server.refused if "too long" not in str(r.error)]
         if events[-1].outcome == "failed":
-            assert "tokens" in events[-1].error
-            assert any(part in events[-1].error for part in ("system", "results", "conversation"))
+            assert "Largest parts, in tokens: " in events[-1].error
+            assert any(f"{PART_NAMES[part]} " in events[-1].error for part in PARTS)
 
 
 def test_usage_is_the_gauge():
