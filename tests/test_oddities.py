@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_ctx.core.entries import RepairEntry
 from jupyter_ctx.core.ports import Cell, Request
 from tests.direct import DirectModel, judge
-from tests.fake_anthropic import Call, FakeModel, Reply, Text, too_long
+from tests.fake_anthropic import Call, FakeModel, Reply, Text, Thinking, status, too_long
 from tests.fake_anthropic.script import Given
-from tests.laws import Case, assert_requests, watch
+from tests.laws import UNPREPARED, Case, assert_requests, bodies, figures, watch
 from tests.sequences import (
     BINDS,
     FREE,
@@ -118,6 +119,28 @@ def test_a_count_of_a_part_sends_no_request_over_the_window(
     assert_requests(world)
     assert world.session.last_turn is not None
     assert world.session.last_turn.outcome == "done", world.session.last_turn.error
+
+
+THINKING_REFUSED = status(400, "messages.1.content.0: Invalid `signature` in `thinking` block")
+
+
+def test_a_repaired_session_is_the_same_when_it_is_resumed(tmp_path: Path) -> None:
+    """After its thinking was refused: the same bytes and figures as the twin that never ended.
+
+    What was not changed is known as it was: prompts that stay are not put back, too.
+    """
+    step = Reply((Thinking("hm"), Text("So."), Call("make", chars=2_500)))
+    acts: list[Act] = [turn("a", step, step), turn("b", step, THINKING_REFUSED, step)]
+    acts += [turn("c", step, step, step), turn("d", THINKING_REFUSED, step), turn("e", step)]
+    acts += [Compact(), turn("f", step)]
+    resumed = [each for act in acts for each in (Resume(), act)]
+    worlds = [
+        Case((8_000, 8_000), tuple(some), settings=UNPREPARED).run(tmp_path / name)
+        for name, some in (("twin", acts), ("other", resumed))
+    ]
+    assert any(isinstance(e, RepairEntry) for e in worlds[0].session.transcript.entries)
+    assert bodies(worlds[1]) == bodies(worlds[0])
+    assert figures(worlds[1]) == figures(worlds[0])
 
 
 # Names and texts --------------------------------------------------------------------------------

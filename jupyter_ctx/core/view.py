@@ -21,6 +21,9 @@ from .entries import (
     SummaryUndoEntry,
 )
 
+NEAR_MESSAGES = 16
+"""So far ahead a message that a repair kept is looked for: few are left out between two."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Replaced:
@@ -77,7 +80,8 @@ class View:
             case ExcludeEntry(messages=count):
                 self._exclude(count)
             case RepairEntry(messages=messages):
-                self.messages, self.replaced, self.turns = list(messages), [], {}
+                mended = _as_before(self.messages, messages)
+                self.messages, self.replaced, self.turns = mended, [], {}
             case _:
                 pass
 
@@ -154,6 +158,21 @@ def kept_messages(view: Sequence[Message], compaction: CompactionEntry) -> tuple
     tail = view[max(0, compaction.drop_messages) :]
     kept = tuple(left for m in tail if (left := _kept(m, compaction.drop_thinking)))
     return tuple(map(without_images, kept)) if compaction.drop_images else kept
+
+
+def _as_before(view: Sequence[Message], mended: Sequence[Message]) -> list[Message]:
+    """Return `mended`, each message that stood in `view` being the very object that stood there.
+
+    A session that was loaded has equal ones: what is known of a message by its object (a prompt, a
+    reply's tokens) must be known of it there too.
+    """
+    found, at = [], 0
+    for message in mended:
+        near = range(at, min(at + NEAR_MESSAGES, len(view)))
+        same = next((index for index in near if view[index] == message), None)
+        found.append(message if same is None else view[same])
+        at = at if same is None else same + 1
+    return found
 
 
 def _kept(message: Message, drop_thinking: bool) -> Message | None:
