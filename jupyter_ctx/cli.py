@@ -59,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="jupyter ctx", description="The notebook agent of jupyter_ctx, from the shell."
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser(
         "run",
         help=RUN_HELP,

@@ -25,7 +25,7 @@ from jupyter_ctx.store.jsonl import load_entries
 from tests.agent_kernel import agent_env
 from tests.fake_anthropic import Call, FakeAnthropic, Hold, call, reply, status
 from tests.fake_anthropic.script import RequestJson
-from tests.kernels import ROOT, make_environment
+from tests.kernels import ROOT, make_environment, running_kernel
 
 MODEL = "claude-sonnet-5-5"
 END_S = 120.0
@@ -297,6 +297,7 @@ def test_the_same_again_is_refused_forced_or_replayed(shell: Shell, server: Fake
     forced = shell.run("Say it.", force=True)
     assert (forced.status, forced.out) == (0, "Second.\n"), forced.err
     assert "Asked anew, in a new session" in forced.err
+    assert f"Model {MODEL}" in forced.err
     assert "First." not in json.dumps(server.requests[-1].json)
 
     shell.env["JUPYTER_CTX_RERUN"] = "replay"
@@ -306,6 +307,30 @@ def test_the_same_again_is_refused_forced_or_replayed(shell: Shell, server: Fake
     assert "Stored answer" in replayed.err
     assert (shell.output.stat(), len(server.requests)) == (before, asked)
     assert shell.run("Say something else.").status == 2
+
+
+def test_the_new_notebook_goes_on_with_the_conversation(
+    shell: Shell, server: FakeAnthropic, tmp_path: Path
+) -> None:
+    """`%agent` in the new notebook sends what the run said; the notebook from before has its own.
+
+    Run there again under `replay`, the prompt's cell shows the stored answer.
+    """
+    server.append("First.", "Second.")
+    assert shell.run("Say it.").status == 0
+    prompt = shell.written()[-1]
+
+    env = {**shell.env, "JPY_SESSION_NAME": str(shell.output), "JUPYTER_CTX_RERUN": "replay"}
+    with running_kernel(tmp_path, env) as kernel:
+        assert kernel.execute("%load_ext jupyter_ctx").ok
+        again = kernel.execute(prompt.source, cell_id=prompt.id)
+        other = kernel.execute("%agent And now?", cell_id="new")
+
+    assert again.ok
+    assert "First." in again.bundles("text/plain")
+    assert other.ok
+    assert "Second." in other.bundles("text/plain")
+    assert "First." in json.dumps(server.accepted[-1].json)
 
 
 # What goes wrong --------------------------------------------------------------------------------
@@ -475,7 +500,7 @@ def test_old_notebooks_become_new_ones(demo: Shell, version: str) -> None:
             worksheets=[nbformat.v3.new_worksheet(cells=[nbformat.v3.new_code_cell("x = 1")])]
         )
     else:
-        cell = {
+        cell: dict[str, Any] = {
             "cell_type": "code",
             "source": "x = 1",
             "metadata": {},
@@ -508,8 +533,8 @@ def test_the_command_is_installed_as_jupyter_ctx() -> None:
 def test_a_wrong_command_line_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     """No or an unknown subcommand, an unknown mode: status 2 and the usage."""
     for line, said in [
-        ([], "COMMAND"),
-        (["runs"], "run"),
+        ([], "{run}"),
+        (["runs"], "{run}"),
         (["run", "a.ipynb"], "--prompt"),
         (["run", "a.ipynb", "--prompt", "x", "--permissions", "all"], "auto"),
         (["run", "a.ipynb", "--prompt", "x", "--timeout", "-1"], "--timeout"),

@@ -93,7 +93,8 @@ class Task:
         if self._plan.has_session:
             if self._plan.answer is not None:
                 self._say("Asked anew, in a new session (setting rerun = ask)")
-            if not (new := front.run("%agent /new")).ok:
+            new = front.run("%agent /new", on_display=Told(self._out, self._err))
+            if not new.ok:
                 self._fail(new, "No new session could be started")
                 return False
         return True
