@@ -7,8 +7,9 @@ as the model saw them last (`tools/seen.py`). Implements core.ports.Notebook.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
@@ -176,13 +177,23 @@ class _Told:
 
 
 def read_answer(answer: Json) -> list[_Told]:
-    """Return the cells of a page's answer; what is no cell is left out."""
+    """Return the cells of a page's answer; what is no cell is left out.
+
+    Cells that share an id have one each here: `a`, `a~2`; under the second the page knows none.
+    """
     cells = answer.get("cells")
-    found: list[_Told] = []
+    found: dict[str, _Told] = {}
     for cell in cells if isinstance(cells, list) else ():
         if isinstance(cell, Mapping) and (told := _read_told(cell)) is not None:
-            found.append(told)
-    return found
+            told.cell = replace(told.cell, id=_own_id(told.cell.id, found))
+            found[told.cell.id] = told
+    return list(found.values())
+
+
+def _own_id(cell_id: str, taken: Container[str]) -> str:
+    """Return the id, or of one that a cell above has too, one that tells this cell from it."""
+    names = itertools.chain([cell_id], (f"{cell_id}~{n}" for n in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def _read_told(cell: Mapping[str, Any]) -> _Told | None:

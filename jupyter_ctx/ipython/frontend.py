@@ -50,7 +50,8 @@ class RefusedError(Exception):
 
     Kinds: `no_cell` (no cell of that id), `stale` (`source`: the present one), `busy` (the cell
     runs or waits to), `typing` (the person writes in it), `read_only`, `locked` (its metadata
-    forbids it), `bad` (the request makes no sense), `failed` (the page could not).
+    forbids it), `twice` (several cells have that id), `bad` (the request makes no sense), `failed`
+    (the page could not).
     """
 
     def __init__(self, kind: str, message: str, details: Json) -> None:

@@ -38,6 +38,7 @@ _REFUSALS = {
     "typing": "the user is writing in it just now",
     "read_only": "the notebook is read-only",
     "locked": "the cell's own metadata forbids it",
+    "twice": "several cells of the notebook have that id, so which one is meant is not known",
 }
 
 
@@ -71,11 +72,13 @@ class LivePage:
         try:
             if self._link.needs_look:
                 await self.load_cells()
-            return _read_applied(await self._link.request(op, args))
+            told = await self._link.request(op, args)
         except RefusedError as error:
             raise ToolError(_say(error, change)) from None
         except NoFrontendError:
             return await self._read_back(change)
+        applied = _read_applied(told, change)
+        return await self._read_back(change) if applied is None else applied
 
     def _refuse_running(self, change: CellChange) -> None:
         running = self._running_cell()
@@ -190,16 +193,31 @@ def _refuse_long(source: str) -> None:
         )
 
 
-def _read_applied(told: Json) -> Applied:
-    index, before = told.get("index"), told.get("before")
+def _read_applied(told: Json, change: CellChange) -> Applied | None:
+    """Return what the page says it did; None if it does not speak of this change as it should."""
+    index, before, cell = told.get("index"), told.get("before"), told.get("cell")
+    wanted = change.id if isinstance(change, InsertCell) else change.cell_id
+    if not _is_told(cell) or type(index) is not int or index < 0:
+        return None
+    if isinstance(change, InsertCell):
+        before = None
+    elif not _is_told(before) or read_cell(before).id != wanted or read_cell(cell).id != wanted:
+        return None
     return Applied(
-        read_cell(told.get("cell")),
-        index if isinstance(index, int) else 0,
+        read_cell(cell),
+        index,
         _id_or_none(told.get("above")),
         _id_or_none(told.get("below")),
         None if before is None else read_cell(before),
         _id_or_none(told.get("above_before")),
     )
+
+
+def _is_told(cell: object) -> bool:
+    """Whether that is a cell as a page tells it: with an id, a type and a source."""
+    if not isinstance(cell, Mapping) or not cell.get("id"):
+        return False
+    return all(isinstance(cell.get(name), str) for name in ("id", "type", "source"))
 
 
 def _id_or_none(value: object) -> str | None:
@@ -225,8 +243,7 @@ def _find_done(cells: Sequence[NotebookCell], change: CellChange) -> Applied | N
     if isinstance(change, DeleteCell):
         if any(cell.id == change.cell_id for cell in cells):
             return None
-        gone = NotebookCell(change.cell_id, "code", change.expected)
-        return Applied(gone, 0, before=gone)
+        return Applied(NotebookCell(change.cell_id, "code", change.expected), 0)
     cell_id = change.id if isinstance(change, InsertCell) else change.cell_id
     at = next((at for at, cell in enumerate(cells) if cell.id == cell_id), None)
     if at is None:

@@ -123,7 +123,7 @@ class CellTools:
         cell = self._find(state, str(arguments["cell_id"]))
         self._refuse_unseen(cell)
         change = DeleteCell(cell.id, cell.source)
-        return await self._apply(change, "Deleted", len(state.cells) - 1)
+        return await self._apply(change, "Deleted", len(state.cells) - 1, state)
 
     async def _move(self, arguments: Json, cap_chars: int) -> ToolOutput:
         state = await self._load()
@@ -211,11 +211,15 @@ class CellTools:
             f"now is below; if it is still what should run, run it again.\n\n{cell.source}"
         )
 
-    async def _apply(self, change: CellChange, done: str, count: int) -> ToolOutput:
+    async def _apply(
+        self, change: CellChange, done: str, count: int, state: NotebookState | None = None
+    ) -> ToolOutput:
         try:
             applied = await self.notebook.apply(change)
         except UnreadError as error:
             return ToolOutput(str(error))
+        if state is not None and applied.before is None:
+            applied = _as_it_stood(applied, state)
         cell = applied.cell
         if isinstance(change, DeleteCell):
             self.seen.forget("cell", cell.id)
@@ -250,6 +254,14 @@ def _lines(source: object) -> str:
     """Return a source as an editor holds it: one kind of line end, no halves of characters."""
     text = str(source).replace("\r\n", "\n").replace("\r", "\n")
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _as_it_stood(applied: Applied, state: NotebookState) -> Applied:
+    """Return a deletion whose answer was lost, with the cell as it was seen right before it."""
+    ids = [cell.id for cell in state.cells]
+    at = ids.index(applied.cell.id)
+    above, below = ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None
+    return Applied(state.cells[at], at, above, below, state.cells[at], above)
 
 
 def _before(applied: Applied, change: CellChange) -> Json | None:

@@ -83,6 +83,18 @@ def test_a_live_front_end_is_believed(tmp_path: Path) -> None:
     ]
 
 
+def test_cells_that_share_an_id_are_told_apart(tmp_path: Path) -> None:
+    """Each cell has an id of its own here, the same at every look."""
+    page = Page([shown(name, source) for name, source in (("a", "1"), ("a", "2"), ("a~2", "3"))])
+    document = Document(FakeKernel(), lambda: None, page)
+
+    first, second = load(document), load(document)
+
+    assert [cell.source for cell in first.cells] == ["1", "2", "3"]
+    assert [cell.id for cell in first.cells] == ["a", "a~2", "a~2~2"]
+    assert first == second
+
+
 @pytest.mark.parametrize("error", [NoFrontendError("none"), RefusedError("failed", "no", {})])
 def test_without_an_answer_the_file_is_read(tmp_path: Path, error: Exception) -> None:
     """A page that is gone or refuses gives way to the file, for reading only."""

@@ -280,6 +280,22 @@ def test_an_edit_whose_answer_is_lost_is_looked_for(
     assert page.ops == ["insert_cell"]
 
 
+@pytest.mark.parametrize(
+    "told", [{}, {"cell": 3}, {"cell": {}, "index": 0}, {"cell": code("b", "lie"), "index": 1}]
+)
+def test_an_answer_that_says_nothing_of_the_change_is_looked_after(
+    kernel: RealKernel, server: FakeAnthropic, page: Page, told: dict[str, Any]
+) -> None:
+    """ "Done" is said only of what stands there: an answer of another shape or cell is none."""
+    do = page._do
+    page._do = lambda op, args: told if op.endswith("_cell") else do(op, args)  # type: ignore[method-assign]
+    look = call("read_cell", cell_id="a")
+    turn(kernel, server, look, call("edit_cell", cell_id="a", source="x = 5"))
+
+    assert results(server)[1].startswith("Not applied: the page did not do it.")
+    assert page.cell("a")["source"] == "x = 1"
+
+
 def test_late_foreign_and_broken_answers_change_nothing(
     kernel: RealKernel, server: FakeAnthropic, page: Page
 ) -> None:

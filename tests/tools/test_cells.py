@@ -28,15 +28,14 @@ from .examples import Texts
 class Scene:
     """The tools over a notebook of cells a, b (Markdown) and c; all of them seen unless said."""
 
-    def __init__(self, *, seen: bool = True) -> None:
+    def __init__(self, *, seen: bool = True, notebook: FakeNotebook | None = None) -> None:
         self.kernel = FakeKernel()
-        self.notebook = FakeNotebook(
-            [
-                NotebookCell("a", "code", "x = 1", 1, ({"output_type": "stream", "text": "o"},)),
-                NotebookCell("b", "markdown", "# Title"),
-                NotebookCell("c", "code", "print('hi')"),
-            ]
-        )
+        self.notebook = notebook or FakeNotebook()
+        self.notebook.cells = [
+            NotebookCell("a", "code", "x = 1", 1, ({"output_type": "stream", "text": "o"},)),
+            NotebookCell("b", "markdown", "# Title"),
+            NotebookCell("c", "code", "print('hi')"),
+        ]
         self.seen = Seen()
         if seen:
             for cell in self.notebook.cells:
@@ -231,6 +230,22 @@ def test_each_change_carries_what_undoes_it() -> None:
     assert gone.before == json_of("code", "x = 2", "c", count=1, outputs=outputs)
     assert gone.after is None
     assert scene.call("run_cell", cell_id="c").edits == ()
+
+
+def test_a_deletion_whose_answer_was_lost_can_be_undone_whole() -> None:
+    """What the page could not tell of the deleted cell is known from the look before it."""
+
+    class Mute(FakeNotebook):
+        """Says nothing of what stood there."""
+
+        async def apply(self, change: CellChange) -> Applied:
+            return Applied(replace((await super().apply(change)).cell, type="code"), 0)
+
+    scene = Scene(notebook=Mute())
+    output = scene.call("delete_cell", cell_id="b")
+
+    assert output.edits[0].before == json_of("markdown", "# Title", "a")
+    assert "which stood between `a` and `c`" in str(output.text)
 
 
 def json_of(

@@ -239,6 +239,20 @@ describe('NotebookBridge', () => {
     expect(scene.refusal('move_cell', { cell_id: 'b', after: 'gone' })).toBe('no_cell');
   });
 
+  it('changes nothing by an id that several cells have', () => {
+    const scene = new Scene();
+    scene.notebook.insertCell(3, { cell_type: 'code', id: 'c', source: 'y = 2' });
+    const before = JSON.stringify(scene.notebook.toJSON());
+
+    expect(scene.refusal('delete_cell', { cell_id: 'c', expected: 'y = 2' })).toBe('twice');
+    expect(scene.refusal('edit_cell', { cell_id: 'c', source: '', expected: 'y = 2' })).toBe(
+      'twice'
+    );
+    expect(scene.refusal('move_cell', { cell_id: 'c' })).toBe('twice');
+    expect(scene.refusal('insert_cell', { source: '', type: 'code', after: 'c' })).toBe('twice');
+    expect(JSON.stringify(scene.notebook.toJSON())).toBe(before);
+  });
+
   it('does not touch a cell that runs, nor take away one that is being written in', () => {
     const scene = new Scene();
     scene.run('c');

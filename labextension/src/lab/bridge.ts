@@ -224,7 +224,14 @@ export class NotebookBridge {
 
   private _find(id: string): number {
     const index = this._cells.findIndex(cell => cell.id === id);
-    return index >= 0 ? index : refuse('no_cell', `there is no cell ${id}`, { id });
+    if (index < 0) {
+      refuse('no_cell', `there is no cell ${id}`, { id });
+    }
+    // A file may say an id twice, and nothing here mends it: which one is meant is not known.
+    if (this._cells.some((cell, at) => cell.id === id && at > index)) {
+      refuse('twice', `several cells have the id ${id}`, { id });
+    }
+    return index;
   }
 
   // What is respected ---------------------------------------------------------------------------
