@@ -14,9 +14,10 @@ from ..tools.base import find_near, quote_names
 from ..tools.notebook import load_views
 from ..tools.outline import CellView
 from ..tools.outputs import Rendered, render_outputs
-from ..tools.project import Project
+from ..tools.project import Place, Project
 from ..tools.terminal import resolve
 from .mentions import Mention
+from .place import find_folder
 
 MOST_MENTIONS = 30
 """So many mentions in one prompt; a name that stands in it twice counts once."""
@@ -130,7 +131,7 @@ class _Look:
         if project is None:
             return False
         try:
-            return os.path.isfile(project.find(path).path)
+            return os.path.isfile(_find_file(project, path).path)
         except ToolError:
             return False
 
@@ -138,10 +139,10 @@ class _Look:
         project = self._attacher.project
         if project is None:
             raise PromptError(f"`{mention}` is a path, and there is no project folder here.")
-        place = project.find(mention.word)
+        place = _find_file(project, mention.word)
         if not os.path.lexists(place.path):
             raise PromptError(f"`{mention}`: {project.missing(place)}")
-        return [_text(f"@{place.name}", await self._tell("read_file", path=mention.word))]
+        return [_text(f"@{place.name}", await self._tell("read_file", path=place.path))]
 
     async def _tell(self, tool: str, **given: object) -> str:
         """Return what a tool of the session tells, at most as long as an attachment may be."""
@@ -212,6 +213,22 @@ class _Look:
         traceback = render_outputs(errors).text
         code = _cut(resolve(source), self._cap, f'read_cell("{view.id}") reads on')
         return [_text(f"@error, in cell {view.id}, {view.place}", f"{code}\n\n{traceback}")]
+
+
+def _find_file(project: Project, path: str) -> Place:
+    """Return where a path leads from the project's folder, or, if nothing is there, from the
+    kernel's working folder: what `open(path)` in a cell opens.
+
+    Raises ToolError as `Project.find` does.
+    """
+    place = project.find(path)
+    if not os.path.lexists(place.path) and (folder := find_folder()):
+        try:
+            here = project.find(os.path.join(folder, os.path.expanduser(path)))
+        except ToolError:
+            return place  # the working folder lies outside the project
+        return here if os.path.lexists(here.path) else place
+    return place
 
 
 def _binds(names: Iterable[str]) -> Callable[[Mapping[str, object]], frozenset[str]]:

@@ -15,6 +15,8 @@ from IPython.core.completer import (
     context_matcher,
 )
 
+from .place import find_folder
+
 if TYPE_CHECKING:
     from ..tools.project import Project
 
@@ -123,26 +125,37 @@ def complete_mention(
 
 
 def _files(begun: str, project: Project | None) -> list[str]:
-    """Return the files and folders of the project that a begun path may mean."""
-    from ..errors import ToolError
+    """Return the files and folders of the project that a begun path may mean.
 
+    A path counts from the project's folder, else from the working folder.
+    """
     if project is None:
         return []
     folder, slash, start = begun.rpartition("/")
-    try:
-        path = project.find(folder).path if folder not in ("", ".") else project.root
-        with os.scandir(path) as entries:
-            found = [(one.name, one.is_dir()) for one in islice(entries, MOST_NAMES)]
-    except (ToolError, OSError):
-        return []
+    found = _entries(project, folder)
+    if not os.path.isabs(os.path.expanduser(folder)) and (here := find_folder()):
+        found = {**_entries(project, os.path.join(here, folder)), **found}
     hides = not start.startswith(".")
     shown = sorted(
         (name, is_folder)
-        for name, is_folder in found
+        for name, is_folder in found.items()
         if name.startswith(start) and not (hides and name.startswith("."))
     )
     words = (_mention_of(f"{folder}{slash}{name}", is_folder) for name, is_folder in shown)
     return [word for word in words if word]
+
+
+def _entries(project: Project, folder: str) -> dict[str, bool]:
+    """Return the names in a folder of the project, and whether each is a folder; none elsewhere."""
+    from ..errors import ToolError
+
+    is_root = folder in ("", ".") or folder.rstrip(os.sep) == project.root
+    try:
+        path = project.root if is_root else project.find(folder).path
+        with os.scandir(path) as entries:
+            return {one.name: one.is_dir() for one in islice(entries, MOST_NAMES)}
+    except (ToolError, OSError):
+        return {}
 
 
 def _mention_of(path: str, is_folder: bool) -> str:

@@ -113,6 +113,37 @@ async def attach(attacher: Attacher, text: str, window: int | None = None) -> li
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
+async def test_a_path_counts_from_the_working_folder_too(
+    attacher: Attacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `open(path)` in a cell opens can be mentioned; the project's folder comes first."""
+    folder = tmp_path / "analysis"
+    folder.mkdir()
+    (folder / "near.csv").write_text("near\n")
+    (folder / "data.csv").write_text("not this one\n")
+    monkeypatch.chdir(folder)
+
+    near, quoted, root = await attach(attacher, 'compare @near.csv, @"./near.csv" and @data.csv')
+
+    assert near.startswith("[@analysis/near.csv]\n")
+    assert "near" in near.splitlines()[-1]
+    assert quoted == near
+    assert root.startswith("[@data.csv]\n")
+    assert "1,2" in root
+
+
+async def test_a_working_folder_outside_the_project_adds_no_file(
+    attacher: Attacher, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only files of the project are attached, wherever the kernel works."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.csv").write_text("no\n")
+    monkeypatch.chdir(outside)
+
+    with pytest.raises(PromptError, match="names no variable and no file"):
+        await attach(attacher, "read @secret.csv")
+
+
 async def test_a_variable(attacher: Attacher) -> None:
     """A name attaches what `inspect` tells of the value: type, shape, columns, rows."""
     (text,) = await attach(attacher, "plot @df")

@@ -92,6 +92,16 @@ def test_files(project: Project) -> None:
     assert offered("nowhere/", project) == []
 
 
+def test_files_of_the_working_folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A begun path may count from the working folder, if that lies in the project."""
+    monkeypatch.chdir(f"{project.root}/dir")
+    assert offered("dee", project) == ["@deep.csv"]
+    assert "@dir/" in offered("di", project)
+    assert offered("../", project) == []
+    monkeypatch.chdir("/")
+    assert offered("dee", project) == []
+
+
 def test_what_is_offered_can_be_mentioned(project: Project) -> None:
     """Every whole mention that is offered is read as that one mention."""
     for begun in ("", "d", "dir/", "cell:", "out:", '"'):
