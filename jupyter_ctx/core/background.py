@@ -203,19 +203,17 @@ def settle(engine: Engine) -> CompactionFailed | None:
     """
     drop_stale(engine)
     held = engine.preparation
-    made = None if held is None else held.made
-    if made is None or made.error is None:
+    if held is None or (made := held.made) is None or made.error is None:
         return None
     attempt = Attempt(engine.turn, "proactive", usage=made.usage)
-    return _failed(engine, attempt, made.error)
+    return _failed(engine, attempt, held.draft, made.error)
 
 
 def _failed(
-    engine: Engine, attempt: Attempt, error: CompactionError | ModelError
+    engine: Engine, attempt: Attempt, draft: Draft, error: CompactionError | ModelError
 ) -> CompactionFailed:
-    held, engine.preparation, engine.preparation_rests = engine.preparation, None, True
-    if held is not None:
-        record_beside(engine, held.draft.reply, attempt.turn)
+    engine.preparation, engine.preparation_rests = None, True
+    record_beside(engine, draft.reply, attempt.turn)
     return fail(engine, attempt, error)
 
 
@@ -292,7 +290,7 @@ async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, N
         return
     attempt.usage, draft = made.usage, held.draft
     if made.error is not None:
-        yield _failed(engine, attempt, made.error)
+        yield _failed(engine, attempt, draft, made.error)
         return
     plan = Plan(len(draft.messages), draft.cut, draft.summary_tokens, engine.used.total)
     started = engine.ports.clock.monotonic() - made.seconds
@@ -301,7 +299,7 @@ async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, N
             async for event in events:
                 yield event
     except (CompactionError, ModelError) as error:
-        yield _failed(engine, attempt, error)
+        yield _failed(engine, attempt, draft, error)
     finally:
         if attempt.succeeded:
             engine.preparation = None

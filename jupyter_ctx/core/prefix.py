@@ -241,8 +241,8 @@ class PrefixWatch:
             known = marks.get(id(messages[index]))
             if known is not None and (where := _changed_in_place(known[1], messages[index])):
                 marks[id(messages[index])] = messages[index], _fingerprint(messages[index])
-                self._warn(turn, step, f"message {index}{where}")
                 self.breaks.append(PrefixBreak(turn, step, None, f"message {index}{where}"))
+                self._warn(turn, step, f"message {index}{where}")
         self._next = (self._next + count) % max(1, len(messages))
         for message in fresh:
             marks[id(message)] = message, _fingerprint(message)

@@ -65,6 +65,15 @@ def test_the_cut_never_splits_a_pair(view, budget):
     assert {r.tool_use_id for message in kept for r in tool_results(message)} <= calls
 
 
+@given(logs())
+def test_the_end_is_what_the_user_said_last(view):
+    """Everything but the user's words behind the last step, results included in the step."""
+    end = c.find_end(view)
+
+    assert all(m.role == "user" and not tool_results(m) for m in view[end:])
+    assert end == 0 or view[end - 1].role == "assistant" or tool_results(view[end - 1])
+
+
 @given(logs(), st.integers(0, 500))
 def test_the_tail_fits_its_budget(view, budget):
     """The tail never holds more than its budget, and one whole step more would not fit."""

@@ -150,6 +150,21 @@ def test_a_long_prompt_that_cannot_be_stored_is_asked_all_the_same() -> None:
     assert "prompt-1.txt" in str(session.model.requests[0].messages)
 
 
+def test_what_is_attached_and_does_not_fit_is_told_to_the_user() -> None:
+    """A cut attachment costs a warning; what fits is sent in silence. No key goes along."""
+    key = "sk-ant-0123456789"
+    model = ScriptedModel(reply("Yes."), reply("Yes."), facts=small(8_000))
+    session = make_session(model, redactor=Redactor({"THE_KEY": key}))
+    few: list[CtxEvent] = []
+    session.ask("see", attachments=[Text(f"use {key}")], on_event=few.append)
+    much: list[CtxEvent] = []
+    session.ask("see", attachments=[Text("a book, " * 9_000)], on_event=much.append)
+
+    assert "What is attached does not fit whole." not in notes_of(few)
+    assert "What is attached does not fit whole." in notes_of(much)
+    assert key not in str(model.requests)
+
+
 class Stream(ScriptedModel):
     """A model whose stream is made by `make`, which need not be a generator."""
 
@@ -303,14 +318,35 @@ class Uncountable(ScriptedModel):
         raise OverloadedError("busy")
 
 
-def test_a_count_that_fails_leaves_the_estimate() -> None:
+class PartCounted(ScriptedModel):
+    """A model that counts a part of the prompt only."""
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """Return far too little."""
+        return 3
+
+
+@pytest.mark.parametrize("model", [ScriptedModel, Uncountable, PartCounted])
+def test_a_count_that_fails_leaves_the_estimate(model: type[ScriptedModel]) -> None:
     """A request that seems too long is counted by the provider; if it cannot, the guess cuts."""
-    session = talked(reply("The summary."), model=Uncountable)
+    session = talked(reply("The summary."), model=model)
     session.settings = session.settings.__class__(window_tokens=4_000, tail_tokens=0)
     entry = session.compact()
 
     assert isinstance(entry, CompactionEntry)
     assert len(session.model.requests[-1].messages) < 6
+
+
+def test_where_nobody_knows_the_longest_answer_the_window_bounds_a_summary() -> None:
+    """Without a figure for the model's output the summary may have its budget and thinking."""
+    facts = ModelFacts("scripted", 200_000, "api", None, factor_prior=1.0)
+    script = [reply(BIG), reply(BIG), reply("The summary.")]
+    session = make_session(ScriptedModel(*script, facts=facts), tail_tokens=0)
+    run(session)
+    run(session)
+    session.compact()
+
+    assert session.model.requests[-1].max_tokens == 11_000
 
 
 def test_a_summary_far_longer_than_asked_for_is_cut() -> None:
