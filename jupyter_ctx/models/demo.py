@@ -33,7 +33,7 @@ from ..core.usage import Prices, Usage
 
 NAME = "demo"
 LABEL = "Demo model: answers are scripted, offline and free"
-WINDOW_TOKENS = 6_000
+WINDOW_TOKENS = 9_000
 CHUNK_CHARS = 14
 PACE_S = 0.006
 """Pause between two pieces of text, so that streaming can be seen."""

@@ -12,7 +12,8 @@ from ..core.entries import Entry, MessageEntry
 def turn_text(entries: Sequence[Entry], turn: int) -> str | None:
     """Return the messages of a turn as text, None if there is no such turn.
 
-    A turn that was run again after a rewind is given as it was run last. Thinking is left out.
+    A turn that was run again after a rewind is given as it was run last. Thinking is left out, and
+    the user's own words come before what the program said beside them.
     """
     found = [e for e in entries if isinstance(e, MessageEntry) and e.turn == turn]
     prompts = [i for i, entry in enumerate(found) if entry.kind == "prompt" and entry.step == 0]
@@ -34,8 +35,13 @@ def prompt_text(entries: Sequence[Entry], turn: int) -> str | None:
 
 
 def _message_parts(entry: MessageEntry) -> list[str]:
-    parts = [part for block in entry.message.content if (part := _block_text(block))]
+    blocks = sorted(entry.message.content, key=_is_beside)
+    parts = [part for block in blocks if (part := _block_text(block))]
     return [f"[{entry.kind}]", *parts] if parts else []
+
+
+def _is_beside(block: Block) -> bool:
+    return isinstance(block, Text) and block.part == "notebook"
 
 
 def _block_text(block: Block) -> str:

@@ -349,7 +349,8 @@ def test_every_block_has_a_text_in_a_turn() -> None:
 
     assert text is not None
     for said in (
-        "[prompt]\n\nNamespace: x\n\nHi\n",
+        "[prompt]\n\nHi\n",
+        "\n\nNamespace: x\n",
         "[run_code toolu_01]\ncode: print(1)\n",
         '\na: [null, true, 1.5, {"é": "\\u0000"}]\n',
         "[result toolu_01]\n1\n\n[image/png, 640×480 px]\n",
