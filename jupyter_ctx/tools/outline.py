@@ -30,6 +30,14 @@ LEAST_HEADINGS = 3
 NOTE_CHARS = 240
 """Room kept in a list for the line that names where to go on."""
 
+MOST_FAILED = 3
+"""So many cells that failed are named where the list leaves cells out."""
+
+LEAST_FAILED_CHARS = 160
+"""Room for them where there is little: one cell with an id as JupyterLab makes it."""
+
+FAILED_NOTE = "[failed last:]"
+
 TELLERS = {
     "front end": "as the user sees it now",
     "disk": "as it is saved on disk: unsaved edits are not known",
@@ -267,16 +275,38 @@ def outline(views: Sequence[CellView], most_chars: int) -> str:
     """Return the whole notebook in at most `most_chars` characters, and where to go on.
 
     A line a cell if that fits; else the headings with what their sections hold, the deepest left
-    out first; else the first cells.
+    out first; else the first cells. Where cells are left out, those that failed last are listed.
     """
-    lines, count = list_page(views, range(len(views)), most_chars - NOTE_CHARS)
+    every, room = range(len(views)), most_chars - NOTE_CHARS
+    lines, count = list_page(views, every, room)
     if count == len(views):
         return "\n".join(lines)
-    if found := _heading_outline(views, most_chars - NOTE_CHARS):
-        return found
-    return "\n".join(
-        [*lines, f"[cells 1–{count:,} of {len(views):,}; go on with start={count + 1}]"]
-    )
+    failed = _failed_lines(views, max(room // 2, min(room, LEAST_FAILED_CHARS)))
+    room -= sum(len(line) + 1 for line in failed)
+    if found := _heading_outline(views, room):
+        return "\n".join([found, *failed])
+    lines, count = list_page(views, every, room)
+    note = f"[cells 1–{count:,} of {len(views):,}; go on with start={count + 1}]"
+    return "\n".join([*lines, note, *failed])
+
+
+def _failed_lines(views: Sequence[CellView], most_chars: int) -> list[str]:
+    """Return a line for each of the cells that failed last in this kernel, the newest last."""
+    ran = ((view.run, view) for view in views if view.failed and not view.is_agent)
+    failed = sorted((run.order, _failed_line(view)) for run, view in ran if run is not None)
+    lines: list[str] = []
+    room = most_chars - len(FAILED_NOTE) - 1
+    for _, line in reversed(failed[-MOST_FAILED:]):
+        if len(line) > room:
+            break
+        lines.insert(0, line)
+        room -= len(line) + 1
+    return [FAILED_NOTE, *lines] if lines else []
+
+
+def _failed_line(view: CellView) -> str:
+    parts = (shorten(view.id, 40), view.place, view.state, summarise_outputs(view.outputs))
+    return shorten(" | ".join(parts), 160)
 
 
 def _heading_outline(views: Sequence[CellView], most_chars: int) -> str:

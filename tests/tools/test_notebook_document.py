@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +64,28 @@ def test_the_outline_tells_what_stands_and_what_ran() -> None:
         "c4 | In[4] | ok | `%agent` (a prompt to you)\n"
         "c5 | In[5] | ok, no longer in the notebook | del x | stdout (5 characters)"
     )
+
+
+def test_a_list_that_leaves_cells_out_names_those_that_failed_last() -> None:
+    """Who is asked why a cell failed finds it, however long the notebook and small the window."""
+    ids = [str(uuid.UUID(int=n)) for n in range(40)]
+    cells = [NotebookCell(one, "code", "x = 1  # " + "long " * 8) for one in ids]
+    error = {"output_type": "error", "ename": "KeyError", "evalue": "'x'", "traceback": []}
+    runs = [Cell(ids[at], cells[at].source, n, n, (error,), True) for n, at in enumerate((30, 7))]
+    prompt = Cell(ids[39], "%agent why?", 9, 9, (error,), failed=True)
+    cells[39] = NotebookCell(ids[39], "code", "%agent why?")
+    kernel, notebook = FakeKernel(cells=[*runs, prompt]), FakeNotebook(cells)
+
+    small = text_of(call("list_cells", {}, kernel=kernel, notebook=notebook, cap=500))
+    large = text_of(call("list_cells", {}, kernel=kernel, notebook=notebook, cap=2_000))
+
+    newest = f"{ids[7]} | In[1] | failed | error KeyError"
+    for listed, most in ((small, 500), (large, 2_000)):
+        told = listed.partition("\n[failed last:]\n")[2]
+        assert told.splitlines()[-1] == newest
+        assert len(listed) <= most
+        assert ids[39] not in listed
+    assert f"{ids[30]} | In[0] | failed | error KeyError\n{newest}" in large
 
 
 def test_a_cell_is_read_as_it_stands_now() -> None:
