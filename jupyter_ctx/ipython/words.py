@@ -82,8 +82,8 @@ def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
         return f"{_what(name, input_, 0).rstrip('…')}…"
     if done.denied:
         return f"{_what(name, input_, 2)} · {one_line(done.text, 200)}"
-    if name == "read_cell" and (found := _NUMBER.match(done.text)):
-        input_ = {"cell_id": found[1]}  # the person knows the number, not the id
+    if (begins := _BEGINS.get(name)) and (found := begins.match(done.text)):
+        input_ = {"cell_id": found[1]}  # the person knows the number or the place, not the id
     ended = "stopped" if done.interrupted else "failed" if done.is_error else ""
     return " · ".join(filter(None, [_what(name, input_, 1), ended, duration(done.seconds)]))
 
@@ -96,11 +96,21 @@ def stopped_line(name: str, input_: Json) -> str:
 _NUMBER = re.compile(r"\[cell [^\n]{1,60}?, (In\[\d+\]),")
 """How the tool `read_cell` begins its text."""
 
+_PLACE = re.compile(r"(?:Inserted|Edited|Moved) \w+ cell `[^`\n]{1,60}`: ([\d,]+ of [\d,]+),")
+"""How the tools that change a cell begin their text."""
+
+_BEGINS = {"read_cell": _NUMBER} | dict.fromkeys(("insert_cell", "edit_cell", "move_cell"), _PLACE)
+
 _VERBS: Mapping[str, tuple[str, str, str]] = {
     "run_code": ("Running code", "Ran code", "Code not run"),
     "inspect": ("Inspecting", "Inspected", "Not inspected:"),
     "list_cells": ("Listing the cells", "Listed the cells", "Cells not listed"),
     "read_cell": ("Reading cell", "Read cell", "Not read: cell"),
+    "insert_cell": ("Inserting cell", "Inserted cell", "Cell not inserted"),
+    "edit_cell": ("Editing cell", "Edited cell", "Not edited: cell"),
+    "move_cell": ("Moving cell", "Moved cell", "Not moved: cell"),
+    "delete_cell": ("Deleting cell", "Deleted cell", "Not deleted: cell"),
+    "run_cell": ("Running cell", "Ran cell", "Not run: cell"),
     "read_result": ("Reading stored text", "Read stored text", "Not read: stored text"),
     "read_file": ("Reading file", "Read file", "Not read: file"),
     "write_file": ("Writing file", "Wrote file", "Not written: file"),
@@ -128,8 +138,8 @@ def _which(name: str, input_: Json) -> str:
             return f" {one_line(shown, 60)}"
         case "list_cells":
             return ""
-        case "read_cell":
-            return f" {one_line(str(input_.get('cell_id', '')), 40)}"
+        case "read_cell" | "insert_cell" | "edit_cell" | "move_cell" | "delete_cell" | "run_cell":
+            return f" {one_line(str(input_.get('cell_id', '')), 40)}".rstrip()
         case "read_result":
             return f" {one_line(str(input_.get('tool_use_id', '')), 40)}"
         case "read_file" | "write_file" | "edit_file":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jupyter_ctx.core.events import (
     CompactionFailed,
     RetryScheduled,
@@ -85,6 +87,38 @@ def test_a_read_cell_is_named_by_its_number():
 
     assert words.tool_line("read_cell", call, done) == "Read cell In[9] · <0.1 s"
     assert words.tool_line("read_cell", call, gone) == "Read cell e51a1847 · failed · <0.1 s"
+
+
+@pytest.mark.parametrize(
+    ("name", "input_", "text", "line"),
+    [
+        (
+            "insert_cell",
+            {"source": "x"},
+            "Inserted code cell `a1`: 3 of 9, at …",
+            "Inserted cell 3 of 9",
+        ),
+        (
+            "edit_cell",
+            {"cell_id": "a1"},
+            "Edited code cell `a1`: 3 of 9, at …",
+            "Edited cell 3 of 9",
+        ),
+        (
+            "move_cell",
+            {"cell_id": "a1"},
+            "Moved raw cell `a1`: 1,003 of 1,009, …",
+            "Moved cell 1,003 of 1,009",
+        ),
+        ("delete_cell", {"cell_id": "a1"}, "Deleted cell `a1`, which stood …", "Deleted cell a1"),
+        ("run_cell", {"cell_id": "a1"}, "[cell a1 ran; its outputs, …]", "Ran cell a1"),
+    ],
+)
+def test_a_changed_cell_is_named_by_its_place(name, input_, text, line):
+    """What was done to a cell is said in words, with the place that the person sees."""
+    done = ToolFinished(1, 1, "id", name, text, False, False, 0, 0, 0.0)
+
+    assert words.tool_line(name, input_, done) == f"{line} · <0.1 s"
 
 
 def test_stopped_tool_line_says_stopped():
