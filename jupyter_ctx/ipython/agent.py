@@ -439,5 +439,5 @@ def _model_note(session: Session, why: str) -> tuple[str, str]:
     return (
         "Demo model: no key is set.",
         "Answers are scripted, offline and free; everything else is real. "
-        "To use Claude, set ANTHROPIC_API_KEY and restart the kernel.",
+        "To use Claude, set ANTHROPIC_API_KEY before Jupyter starts.",
     )

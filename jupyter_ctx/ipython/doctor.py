@@ -89,7 +89,7 @@ def _model(
         name = session.model_name
     yield Finding("ok", f"Model: {name} ({why})")
     if name == DEMO_MODEL:
-        advice = "For Claude: set ANTHROPIC_API_KEY and restart the kernel."
+        advice = "For Claude: set ANTHROPIC_API_KEY before Jupyter starts."
         yield Finding("ok", "Endpoint: none is needed by the demo", advice)
         return
     keys = [one for one in KEY_NAMES if os.environ.get(one, "").strip()]
