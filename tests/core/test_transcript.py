@@ -240,6 +240,20 @@ def test_replaced_messages_can_be_seen_again() -> None:
     assert transcript.active_compaction is None
 
 
+def test_the_depth_is_how_many_undos_there_are() -> None:
+    """Each compaction adds one that can be undone, an undo takes one, a rewind all it goes past."""
+    transcript = Transcript([prompt("one"), reply_entry(Text("a")), prompt("two", 2)])
+    depths = []
+    for entry in (
+        *(compaction_entry(1, 1), compaction_entry(2, 1), SummaryUndoEntry(0.0, 2)),
+        *(compaction_entry(3, 1), RewindEntry(0.0, 2)),
+    ):
+        transcript.append(entry)
+        depths.append(transcript.depth)
+
+    assert depths == [1, 2, 1, 2, 0]
+
+
 def test_facts_follow_the_entries() -> None:
     """Session, prefix, model, fates, pins, turns and failures are those of the newest entries."""
     session = SessionEntry(0.0, "id", None, "/", "1")

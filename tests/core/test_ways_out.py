@@ -33,7 +33,12 @@ from jupyter_ctx.core.ports import (
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.repair import INTERRUPTED_TEXT, repair
 from jupyter_ctx.core.usage import Usage
-from jupyter_ctx.errors import OverloadedError, PromptTooLongError, RequestTooLargeError
+from jupyter_ctx.errors import (
+    CompactionError,
+    OverloadedError,
+    PromptTooLongError,
+    RequestTooLargeError,
+)
 from jupyter_ctx.testing import (
     FakeSession,
     FakeTools,
@@ -347,6 +352,14 @@ def test_where_nobody_knows_the_longest_answer_the_window_bounds_a_summary() -> 
     session.compact()
 
     assert session.model.requests[-1].max_tokens == 11_000
+
+
+def test_a_compaction_for_which_there_is_no_room_says_its_size() -> None:
+    """Where nothing is left to cut, the error has what the request takes and what there is."""
+    session = talked()
+    session.settings = session.settings.__class__(window_tokens=700, tail_tokens=0)
+    with pytest.raises(CompactionError, match=r"It takes ≈[\d,]+ of 700 tokens\."):
+        session.compact()
 
 
 def test_a_summary_far_longer_than_asked_for_is_cut() -> None:
