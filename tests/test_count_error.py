@@ -39,16 +39,16 @@ def test_a_prompt_is_compared_only_while_it_grows(tmp_path: Path) -> None:
         said("user", "word " * 1_000),
         said("assistant", "yes", 100, 2_000, 100, 10),
         said("user", "cut"),
-        said("assistant", "yes", 500, 0, 0, 10),
+        said("assistant", "yes", 1_500, 0, 0, 10),
         said("user", "word " * 100),
-        said("assistant", "yes", 640, 0, 0, 10),
+        said("assistant", "yes", 1_640, 0, 0, 10),
     ]
     path = tmp_path / "recording.jsonl"
     path.write_text("\n".join(lines))
     first, last = replay(path)
 
-    assert (first.billed, last.billed) == (2_200, 640)
+    assert (first.billed, last.billed) == (2_200, 1_640)
     assert first.estimated == 1_110 + first.new
-    assert last.estimated == 510 + last.new
+    assert last.estimated == 1_510 + last.new
     assert first.error < 0.05
     assert last.error < 0.1
