@@ -13,7 +13,7 @@ import secrets
 import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -156,24 +156,30 @@ class Project:
     def _folder(self, parts: Sequence[str], *, make: bool = False) -> Iterator[tuple[int, int]]:
         """Open the folder below the root; give its descriptor and how many folders were made.
 
-        `make`: what is missing is made. Raises OSError.
+        `make`: what is missing is made. Raises OSError; then nothing was made.
         """
         made = 0
-        with ExitStack() as stack:
-            fd = os.open(self.root, _FOLDER_FLAGS)
-            stack.callback(os.close, fd)
-            for part in parts:
+        fd = os.open(self.root, _FOLDER_FLAGS)
+        try:
+            for at, part in enumerate(parts):
                 try:
                     below = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
                 except FileNotFoundError:
                     if not make:
                         raise
-                    os.mkdir(part, dir_fd=fd)
-                    made += 1
-                    below = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
-                fd = below
-                stack.callback(os.close, fd)
+                    there = at
+                    try:
+                        os.mkdir(part, dir_fd=fd)
+                        made, there = made + 1, at + 1
+                        below = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
+                    except OSError:
+                        self._remove_folders(parts[:there], made)
+                        raise
+                above, fd = fd, below
+                os.close(above)
             yield fd, made
+        finally:
+            os.close(fd)
 
     def open(self, place: Place) -> int:
         """Return a descriptor of the regular file at `place`, to be closed.

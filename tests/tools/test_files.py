@@ -439,6 +439,14 @@ def test_the_mode_is_kept_and_read_only_is_respected(tools: Tools) -> None:
     assert path.read_text() == "x\n"
 
 
+def test_a_name_that_cannot_be_made_leaves_no_folder(tools: Tools) -> None:
+    """Where a folder on the path cannot be made, those above it are not left behind."""
+    path = f"new/deep/{'x' * 300}/a.txt"
+
+    assert "the name is too long" in tools.refused("write_file", path=path, text="x")
+    assert not (tools.root / "new").exists()
+
+
 @pytest.mark.parametrize("name", ["src/a.py", "new/deep/b.py"])
 def test_a_full_disk_damages_nothing(
     tools: Tools, monkeypatch: pytest.MonkeyPatch, name: str
