@@ -158,25 +158,27 @@ class Project:
 
         `make`: what is missing is made. Raises OSError; then nothing was made.
         """
-        made = 0
+        made = reached = 0
         fd = os.open(self.root, _FOLDER_FLAGS)
         try:
-            for at, part in enumerate(parts):
+            for part in parts:
                 try:
                     below = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
                 except FileNotFoundError:
                     if not make:
                         raise
-                    there = at
-                    try:
-                        os.mkdir(part, dir_fd=fd)
-                        made, there = made + 1, at + 1
-                        below = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
-                    except OSError:
-                        self._remove_folders(parts[:there], made)
-                        raise
+                    os.mkdir(part, dir_fd=fd)
+                    made, reached = made + 1, reached + 1
+                    below = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
+                else:
+                    reached += 1
                 above, fd = fd, below
                 os.close(above)
+        except OSError:
+            os.close(fd)
+            self._remove_folders(parts[:reached], made)
+            raise
+        try:
             yield fd, made
         finally:
             os.close(fd)
