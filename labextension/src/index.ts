@@ -8,6 +8,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { CurrentNotebook } from './lab/current';
 import { GaugeItem } from './lab/gauge';
 import type { GaugeDisplay } from './lab/gauge';
+import { followQuestions } from './lab/questions';
 
 const PLUGIN = 'jupyter-ctx:plugin';
 
@@ -28,6 +29,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     settings: ISettingRegistry | null
   ): void => {
     const notebooks = new CurrentNotebook(tracker, app.shell);
+    followQuestions();
     if (!statusBar) {
       return;
     }
