@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_ctx.core.entries import RepairEntry
-from jupyter_ctx.core.ports import Cell, Request
+from jupyter_ctx.core.events import CtxEvent, TurnFinished
+from jupyter_ctx.core.ports import Cell, Request, ToolSpec
+from tests import sequences
 from tests.direct import DirectModel, judge
 from tests.fake_anthropic import Call, FakeModel, Reply, Text, Thinking, status, too_long
 from tests.fake_anthropic.script import Given
@@ -141,6 +143,33 @@ def test_a_repaired_session_is_the_same_when_it_is_resumed(tmp_path: Path) -> No
     assert any(isinstance(e, RepairEntry) for e in worlds[0].session.transcript.entries)
     assert bodies(worlds[1]) == bodies(worlds[0])
     assert figures(worlds[1]) == figures(worlds[0])
+
+
+@pytest.mark.parametrize("tools", [24, 34, 40])
+def test_tools_that_take_most_of_the_window_leave_a_session_that_works(
+    tools: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two thirds of 8k taken by system and tools, every turn of a long session is answered."""
+    fields = {f"p{n}": {"type": "string", "description": "about it " * 4} for n in range(3)}
+    schema = {"type": "object", "properties": fields}
+    more = (
+        ToolSpec(f"tool_{n:02}", "Does a thing. " * 2, schema, reads_only=True)
+        for n in range(tools)
+    )
+    monkeypatch.setattr(sequences._Tools, "specs", (*sequences._Tools.specs, *more))
+    step, outcomes = Reply((Thinking("hm"), Text("s."), Call("make", chars=3_000))), []
+
+    def see(world: World, event: CtxEvent | None) -> None:
+        watch(world, event)
+        if isinstance(event, TurnFinished):
+            outcomes.append(event.error or event.outcome)
+
+    acts = (turn("a", step), turn("c " + "x y " * 2_000, step), *[turn("d", step, step)] * 12)
+    world = Case((8_000, 8_000), acts, "economic").run(watch=see)
+    assert_requests(world)
+    assert {*outcomes} == {"done"}
+    summaries = sum(sent.is_summary for sent in world.sent)
+    assert summaries < len(world.sent) / 3
 
 
 # Names and texts --------------------------------------------------------------------------------

@@ -72,7 +72,18 @@ def can_drop_images(engine: Engine) -> bool:
 def can_compact_reactively(engine: Engine) -> bool:
     """Say whether a prompt the provider finds too long may be compacted by itself."""
     is_automatic = engine.limits.compaction not in ("manual", "off")
-    return is_automatic and not engine.is_paused and not engine.is_stuck
+    return is_automatic and not engine.is_paused and not _is_stuck_for_good(engine)
+
+
+def _is_stuck_for_good(engine: Engine) -> bool:
+    """Say whether a compaction brings nothing, also where the turn else ends.
+
+    Then less is worth a call: what it frees counts beside system and tools, which on a small window
+    may take more than half of it.
+    """
+    prefix = engine.meter.prefix_tokens(engine.meter.factor)
+    limits, facts = engine.limits, engine.facts
+    return window.is_stuck(engine.transcript, engine.used, limits, facts, prefix_tokens=prefix)
 
 
 def is_compaction_near(engine: Engine, moment: float) -> bool:

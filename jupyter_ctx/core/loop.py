@@ -238,7 +238,7 @@ class Turn:
         reply = self.reply = new_reply(engine, self.number, self.step, self.blocks + 1)
         outcome: Replied | Failed
         try:
-            self._check_it_fits()
+            await self._check_it_fits()
             background.prepare_between_steps(engine)
             request = build_request(engine, output_raised=self.state.output_raised)
             async with aclosing(run_call(engine, request, reply, self.number, self.step)) as events:
@@ -278,18 +278,24 @@ class Turn:
         if view and view[-1].role == "assistant" and view[-1] is not self.paused:
             self._record_note(Text(PAUSED_TEXT))
 
-    def _check_it_fits(self) -> None:
+    async def _check_it_fits(self) -> None:
         """Raise PromptTooLongError if the request, or a compaction after it, cannot fit the window.
 
-        Such a request is not even sent; the error has no figures, for nobody measured any.
+        Such a request is not even sent. Where only the estimate says so (all is one right after a
+        compaction), the provider's own count decides, if it has one.
         """
         engine = self.engine
-        left = engine.room().law_tokens
-        if left is not None and left < LEAST_OUTPUT + LEAST_RESULT_TOKENS:
+        if not self._has_room():
+            await count_if_near(engine)
+        if not self._has_room():
             raise PromptTooLongError(
                 f"Prompt too long: {engine.used.total:,} of {engine.window:,} tokens, and answer "
                 "and compaction need room too; run `/compact`, or start over with `/new`."
             )
+
+    def _has_room(self) -> bool:
+        left = self.engine.room().law_tokens
+        return left is None or left >= LEAST_OUTPUT + LEAST_RESULT_TOKENS
 
     def _describe(self, error: ModelError) -> str:
         """Return an error in words; of a prompt that is too long, with what makes it long."""

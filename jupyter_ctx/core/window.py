@@ -154,21 +154,30 @@ def summary_budget(limits: Limits, window: int | None) -> int:
     return share(limits.summary_tokens, DEFAULTS.summary_tokens, window)
 
 
-def is_stuck(transcript: Transcript, used: Used, limits: Limits, facts: ModelFacts) -> bool:
+def is_stuck(
+    transcript: Transcript,
+    used: Used,
+    limits: Limits,
+    facts: ModelFacts,
+    *,
+    prefix_tokens: int = 0,
+) -> bool:
     """Say whether another compaction would bring nothing (DESIGN.md 5, no progress).
 
     So it is after one that freed less than `least_gain` of what was used, until what a compaction
     would drop has grown by 10 % of the window since. One that was undone does not count. A user who
-    asks is not held back: that is the caller's to decide.
+    asks is not held back: that is the caller's to decide. With `prefix_tokens` (system and tools,
+    which no compaction can drop) all is measured beside them: by less than else.
     """
     last = transcript.active_compaction
     if last is None:
         return False
-    if last.tokens_before - last.tokens_after >= limits.least_gain * last.tokens_before:
+    before = last.tokens_before - prefix_tokens
+    if last.tokens_before - last.tokens_after >= limits.least_gain * before:
         return False
     window = window_of(limits, facts)
     grown = used.total - _tokens_right_after(last, transcript)
-    return window is None or grown < GROWTH_SHARE * window
+    return window is None or grown < GROWTH_SHARE * (window - prefix_tokens)
 
 
 def _tokens_right_after(compaction: CompactionEntry, transcript: Transcript) -> int:
