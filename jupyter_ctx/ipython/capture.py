@@ -23,6 +23,7 @@ from ..config import Settings
 from ..core.blocks import Json
 from ..core.ports import Execution
 from ..core.redact import Redactor
+from .belongings import Belongings
 from .collector import Collector
 from .live import Live, Sink
 from .nested import InterruptGuard, NestedLoop, cut_own_frames, outer_loop_kept
@@ -92,6 +93,7 @@ def _run(
     loop: NestedLoop,
 ) -> tuple[object, BaseException | None]:
     """Run the code with everything replaced; return its result and what escaped the shell."""
+    belongings = Belongings(shell)
     known_builtins = dict(vars(builtins))
     live_builtins = vars(builtins)
     result: object = None
@@ -110,7 +112,11 @@ def _run(
         # First the builtins, and without the help of any: what follows needs them as they were.
         for name in known_builtins:
             live_builtins[name] = known_builtins[name]
+        belongings.put_back_code()
         replaced.close()
+        belongings.put_back()
+    if belongings.text:
+        collector.tell(belongings.text)
     return result, escaped
 
 

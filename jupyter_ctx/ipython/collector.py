@@ -150,6 +150,13 @@ class Collector:
         lines = traceback.format_exception(error) if with_traceback else []
         self._error(type(error).__name__, text_of(error), lines)
 
+    def tell(self, text: str) -> None:
+        """Take a word of ours about the run, shown though the code broke what shows its output."""
+        with self._lock:
+            self._settle()
+            self._live.resume()
+            self.write("stderr", text)
+
     def finish(self) -> None:
         """Pass on everything there is: the run is over."""
         with self._lock:

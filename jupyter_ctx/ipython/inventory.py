@@ -13,6 +13,10 @@ from ..tools.measures import memory_of, shape_of
 from ..tools.naming import type_name
 from .watched import MOST_NAMES, NameMark
 
+MOST_NAME_CHARS = 500
+"""A longer name was made by a program and cannot be typed: it is left out, since what is told of
+names is stored with each prompt."""
+
 _IPYTHON_NAMES = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 """Names IPython puts into the namespace; `open` only when it is IPython's."""
 
@@ -21,7 +25,9 @@ def user_names(names: Mapping[Any, object], hidden: Mapping[str, object]) -> dic
     """Return the names the user made: no `_` names, none of IPython's (`hidden`) left as it was."""
     found: dict[str, object] = {}
     for name, value in list(names.items()):
-        if not isinstance(name, str) or name.startswith("_"):
+        if type(name) is not str or len(name) > MOST_NAME_CHARS:  # a subclass may do anything
+            continue
+        if name.startswith("_"):
             continue
         if name in hidden and hidden[name] is value:
             continue

@@ -59,6 +59,7 @@ class Live:
         self, sink: Sink, settings: Settings, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._sink: Sink | None = sink
+        self._given = sink
         self._settings = settings
         self._clock = clock
         self._displays = 0
@@ -130,6 +131,10 @@ class Live:
         if self._dropped:
             self._show_stream("stdout", f"[{self._dropped:,} more displays not shown]\n")
             self._dropped = 0
+
+    def resume(self) -> None:
+        """Show again what follows, though the sink has failed: what broke it is mended."""
+        self._sink = self._given
 
     def close(self) -> None:
         """Show everything there is: the run is over."""

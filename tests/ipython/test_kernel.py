@@ -16,6 +16,7 @@ import pytest
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.ports import Kernel, Variable
 from jupyter_ctx.core.redact import Redactor
+from jupyter_ctx.ipython.inventory import user_names
 from jupyter_ctx.ipython.kernel import IPythonKernel
 from jupyter_ctx.ipython.recorder import CellRecorder
 from jupyter_ctx.tools.measures import memory_of, shape_of
@@ -205,3 +206,18 @@ async def test_keys_are_taken_out(kernel: IPythonKernel) -> None:
     execution = await kernel.run_code(f"print({SECRET!r})")
 
     assert SECRET not in repr(execution)
+
+
+def test_names_that_are_none_are_left_out() -> None:
+    """A key of the namespace that is text of another class runs nothing; a huge one is no name."""
+
+    class Trap(str):
+        def startswith(self, *args: object) -> bool:
+            raise SystemExit
+
+        def __len__(self) -> int:
+            raise SystemExit
+
+    names = {Trap("t"): 1, "x" * 10_000: 2, 3: 4, "a": 5}
+
+    assert user_names(names, {}) == {"a": 5}
