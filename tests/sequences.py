@@ -263,6 +263,7 @@ def make_fault(choose: Choose, window: int) -> Given:
         status(500),
         status(400, "something is wrong"),
         status(401, "invalid x-api-key"),
+        status(400, "messages.1.content.0: Invalid `signature` in `thinking` block"),
         disconnect(),
         disconnect(4),
         truncate(),
