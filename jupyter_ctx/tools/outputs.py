@@ -130,7 +130,8 @@ def summarise_outputs(outputs: Iterable[object]) -> str:
     if not said:
         return "none"
     listed = [
-        f"{label} ({chars:,} characters)" if chars else label for label, chars in said.items()
+        f"{label} ({chars:,} character{'s' if chars > 1 else ''})" if chars else label
+        for label, chars in said.items()
     ]
     more = [f"… {len(listed) - 8} more kinds"] if len(listed) > 8 else []
     return ", ".join([*listed[:8], *more])

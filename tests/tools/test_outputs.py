@@ -252,6 +252,7 @@ def test_the_summary_holds_no_output() -> None:
     said = summarise_outputs(outputs)
 
     assert said == "stdout (210,000 characters), image/png, error KeyError"
+    assert summarise_outputs([stream("1")]) == "stdout (1 character)"
     assert summarise_outputs([]) == "none"
 
 
