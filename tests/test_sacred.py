@@ -270,7 +270,7 @@ def test_ordinary_code_is_told_nothing(stage: Stage) -> None:
     code = (
         "%matplotlib inline\nimport logging, warnings, random, decimal\n"
         "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\n"
-        "warnings.simplefilter('ignore')\nlogging.basicConfig(level=10)\n"
+        "warnings.simplefilter('ignore')\nlogging.basicConfig()\n"
         "x = [n for n in range(10)]\nimport pandas as pd\npd.set_option('display.max_rows', 5)\n"
         "%load_ext autoreload\n%autoreload 2\n_ = 3\nawait __import__('asyncio').sleep(0)"
     )

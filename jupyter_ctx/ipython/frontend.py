@@ -36,6 +36,8 @@ MAX_CHARS = 64 * 1024
 """Longest text of one message, in characters and in bytes: longer ones are not taken."""
 MAX_PARTS = 1_024
 MAX_ID_CHARS = 128
+MOST_PAGES = 16
+"""So many pages may be in the middle of an answer to one request: the parts are kept until then."""
 
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
@@ -108,6 +110,8 @@ class _Request:
     def add(self, comm_id: str, part: Part) -> None:
         """Take a part; on the request's loop."""
         if self.future.done() or self.page not in (None, part.client):
+            return
+        if part.client not in self.parts and len(self.parts) >= MOST_PAGES:
             return
         self.has_news = True
         parts = self.parts.setdefault(part.client, {})

@@ -13,6 +13,7 @@ Rule: no link is followed. Folders are opened from one another, so none can be s
 
 import importlib.util
 import io
+import itertools
 import json
 import os
 import re
@@ -86,8 +87,9 @@ class Walk:
         if ignores:
             rules = [*rules, *read_rules(fd, parts)]
         try:
-            with os.scandir(fd) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(fd) as found:  # never all of a folder of millions in memory
+                listed = itertools.islice(found, MOST_ENTRIES + 1 - self.entries)
+                entries = sorted(listed, key=lambda entry: entry.name)
         except OSError:
             self.denied += 1
             return

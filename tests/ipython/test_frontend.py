@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from jupyter_ctx.ipython.frontend import MAX_CHARS, MAX_PARTS, read_part
+from jupyter_ctx.ipython.frontend import (
+    MAX_CHARS,
+    MAX_PARTS,
+    MOST_PAGES,
+    Part,
+    _Request,
+    read_part,
+)
 from tests.agent_kernel import agent_env
 from tests.fake_anthropic import Call, FakeAnthropic, call
 from tests.fake_anthropic.script import RequestJson
@@ -278,6 +286,19 @@ def test_an_edit_whose_answer_is_lost_is_looked_for(
 
     assert "Inserted code cell" in results(server)[0]
     assert page.ops == ["insert_cell"]
+
+
+async def test_unfinished_answers_are_bounded() -> None:
+    """However many pages begin an answer, the parts of a few are kept; a page that ends counts."""
+    loop = asyncio.get_running_loop()
+    waiting = _Request(loop, loop.create_future(), None, lambda client, answer: 1, 1)
+    for n in range(1_000):
+        waiting.add("c", Part("r", f"page {n}", 1, 2, "x" * MAX_CHARS))
+    assert len(waiting.parts) == MOST_PAGES
+
+    waiting.parts.popitem()
+    waiting.add("c", Part("r", "whole", 1, 1, '{"ok": true}'))
+    assert waiting.future.result()[1] == "whole"
 
 
 @pytest.mark.parametrize(
