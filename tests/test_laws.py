@@ -189,6 +189,20 @@ def test_no_session_is_full_for_good(windows: tuple[int, int], acts: tuple[Act, 
     assert world.session.last_turn.outcome == "done", world.session.last_turn.error
 
 
+def test_what_was_cut_for_a_smaller_window_is_counted_again() -> None:
+    """Pictures and thinking guessed too high hide that the rest is guessed too low."""
+    many = Call("bounded", chars=200_000, kind="digits", trouble="images")
+    thought = Thinking(Piece("cjk", 2_000).text)
+    acts = (
+        Turn(Piece("blank", 1), (Reply((many,)),)),
+        Turn(Piece("code", 1), (Reply((thought, Call("fly", chars=3))),)),
+        Turn(Piece("cjk", 60_000)),
+        Switch(),
+        Turn(Piece("cjk", 1)),
+    )
+    assert_requests(Case((64_000, 8_000), acts, "economic").run())
+
+
 def test_a_summary_longer_than_asked_for_is_cut() -> None:
     """A model that ignores the budget of its summary does not fill the window with it."""
     summary = Reply((Text("## Task\n" + Piece("prose", 20_000).text),))

@@ -156,25 +156,27 @@ async def _fitted(engine: Engine, request: Request, summary_tokens: int) -> Requ
     """Return the request, cut until it and its summary fit the window.
 
     So it must be after a switch to a smaller model. Of one that seems too long the provider's own
-    count decides, if it has one: nothing is left out of a summary on a guess.
+    count decides, if it has one: nothing is left out of a summary on a guess. What was cut is
+    counted again, since the guess may have been too high for what went, and too low for the rest.
     """
     attempt, window = 1, engine.window
-    answer_tokens = summary_tokens + engine.memory_tokens
-    while window is not None and await _size(engine, request, window - answer_tokens) > (
-        window - answer_tokens
-    ):
+    if window is None:
+        return request
+    most = window - summary_tokens - engine.memory_tokens
+    while await _size(engine, request, most if attempt == 1 else 0) > most:
         request = _shrunk(engine, request, attempt, summary_tokens)
         attempt += 1
     return request
 
 
 async def _size(engine: Engine, request: Request, doubted_over: int) -> int:
-    """Return the request's tokens: the estimate, or the provider's count where that is too much.
+    """Return the request's tokens: the estimate, or the provider's count where it is doubted.
 
-    A count of under half of the estimate is not believed, here as elsewhere.
+    So it is where, with its margin, it is over `doubted_over`. A count of under half of the
+    estimate is not believed, here as elsewhere.
     """
     estimate = engine.meter.estimate_request(request.messages)
-    if estimate <= doubted_over:
+    if SAFETY * estimate <= doubted_over:
         return estimate
     try:
         counted = await engine.ports.model.count_tokens(request)
