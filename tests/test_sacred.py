@@ -265,6 +265,22 @@ def test_files_left_open_are_told(stage: Stage) -> None:
     stage.check()
 
 
+def test_code_may_unload_and_reload_the_agent(tmp_path: Path) -> None:
+    """What code takes out by `%unload_ext` does not come back; reloaded, nothing is there twice."""
+    counts = (
+        "(len(get_ipython().events.callbacks['post_run_cell']),"
+        " 'agent' in get_ipython().magics_manager.magics['line'],"
+        " 'comm_msg' in get_ipython().kernel.control_handlers)"
+    )
+    with FakeAnthropic() as server, agent_kernel(tmp_path, server, MODEL) as kernel:
+        loaded = kernel.eval(counts)
+        for act, after in (("reload", loaded), ("unload", (loaded[0] - 1, False, False))):
+            server.append(Call("run_code", code=f"%{act}_ext jupyter_ctx"))
+            stopped = kernel.execute("%agent go")
+            assert "put back" not in stopped.stderr
+            assert kernel.eval(counts) == after
+
+
 def test_ordinary_code_is_told_nothing(stage: Stage) -> None:
     """What cells are for changes nothing of the kernel's: no word is said."""
     code = (

@@ -92,6 +92,8 @@ class Belongings:
                 ("message handlers", kernel.control_handlers),
                 ("comm targets", kernel.comm_manager.targets),
             ]
+        self._find_own = partial(_loaded_for, shell)
+        self._own = self._find_own()
         self._kept_dicts = [(name, each, dict(each)) for name, each in self._dicts]
         self._kept_lists = [(name, each, list(each)) for name, each in self._lists]
         self._names = shell.user_ns, {n: shell.user_ns.get(n) for n in shell.user_ns_hidden}
@@ -118,6 +120,15 @@ class Belongings:
         """Put back the rest. What cannot be put back is named too."""
         found = self._found + _mend(mend for place in self._places for mend in place.mends())
         found += _mend(_mends_of_shadows(self._shadows))
+        if self._find_own() is not self._own:  # the code unloaded or reloaded us, as it may
+            self._kept_dicts = [
+                (said, now, {name: one for name, one in kept.items() if not _is_own(one)})
+                for said, now, kept in self._kept_dicts
+            ]
+            self._kept_lists = [
+                (said, now, [one for one in kept if not _is_own(one)])
+                for said, now, kept in self._kept_lists
+            ]
         found += _mend(_mends_of_dicts(self._kept_dicts))
         found += _mend(_mends_of_lists(self._kept_lists))
         names, hidden = self._names
@@ -269,6 +280,17 @@ class _Descriptor:
         if self._second >= 0 and _file_of(self._second) == self._file:
             os.close(self._second)
         self._second = -1
+
+
+def _loaded_for(shell: InteractiveShell) -> object:
+    """Return what our extension put into the shell, None if it is not loaded."""
+    extension = sys.modules.get(f"{__package__}.extension")
+    return None if extension is None else extension._loaded.get(shell)
+
+
+def _is_own(value: object) -> bool:
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module).partition(".")[0] == str(__package__).partition(".")[0]
 
 
 def _said_of(put_back: Sequence[str]) -> str:
