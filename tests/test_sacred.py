@@ -192,6 +192,8 @@ class Stage:
 
     def turn(self, code: str) -> Ran:
         """Have the agent run `code`; the turn ends well whatever it does."""
+        if self.turns % 10 == 0:  # or a summary of the long conversation would be due some time
+            run(self.kernel, "%agent /new")
         self.turns += 1
         use = Call("run_code", code=code)
         self.server.append(reply("I run it.", tools=[use]), f"Turn {self.turns} is done.")
