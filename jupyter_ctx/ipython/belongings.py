@@ -155,6 +155,12 @@ class Belongings:
         if packages & _NEEDED or packages & sys.stdlib_module_names:
             for name in gone:
                 yield f"module {name}", partial(now.__setitem__, name, self._modules[name])
+            # A module of a second copy of its package is no attribute of the first: imported anew.
+            copies = {*gone}
+            for name in list(now):
+                if name not in self._modules and name.rpartition(".")[0] in copies:
+                    copies.add(name)
+                    yield f"module {name}", partial(now.pop, name, None)
 
 
 class _Code:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import importlib
 import logging
 import os
 import signal
@@ -598,3 +599,19 @@ def test_a_run_closes_its_sink(scratch: Scratch) -> None:
         sink = ListSink()
         scratch.run(code, sink=sink)
         assert sink.closed == 1
+
+
+def test_a_second_copy_of_a_package_leaves_no_module(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was imported while a package was taken out is imported anew, into the first copy."""
+    first = importlib.import_module("xml.sax")
+    monkeypatch.delitem(sys.modules, "xml.sax.saxutils", raising=False)
+    monkeypatch.delattr(first, "saxutils", raising=False)
+    scratch.run(
+        "import sys\nfor n in [n for n in sys.modules if n.startswith('xml')]: del sys.modules[n]\n"
+        "import xml.sax.saxutils"
+    )
+
+    assert sys.modules["xml.sax"] is first
+    assert not scratch.run("import xml.sax.saxutils\nxml.sax.saxutils.escape").failed
