@@ -315,6 +315,26 @@ def test_a_compaction_request_that_is_refused_is_cut_and_sent_again(error: Excep
     assert entry.first_turn == 1
 
 
+@pytest.mark.parametrize(
+    ("retries", "words"), [(0, "too long:"), (1, "though it was cut once:"), (2, "cut 2 times:")]
+)
+def test_a_compaction_that_stays_too_long_says_how_often_it_was_cut(
+    retries: int, words: str
+) -> None:
+    """After the last retry the error has the size, what there is, and what the provider said."""
+    script = [reply(BIG) for _ in range(9)]
+    refusals = [PromptTooLongError("prompt is too long") for _ in range(retries + 1)]
+    model = ScriptedModel(*script, *refusals, facts=small(200_000))
+    session = make_session(model, tail_tokens=0, compaction_retries=retries)
+    for _ in script:
+        run(session)
+    with pytest.raises(CompactionError, match=rf"{words} ≈[\d,]+ of 200,000 tokens\. prompt is"):
+        session.compact()
+
+    assert model.answers == []
+    assert session.transcript.failures_in_a_row == 1
+
+
 class Uncountable(ScriptedModel):
     """A model whose count fails."""
 
