@@ -128,7 +128,7 @@ def test_a_few_turns_fill_its_window(kernel):
     """Its window is small: some turns are enough for a compaction, after which it goes on."""
     session = demo_session(kernel)
     compacted = 0
-    for n in range(8):
+    for n in range(14):
         events = run(session, ["What is here?", "Print a large log."][n % 2])
         assert events[-1].outcome == "done"
         compacted += sum(isinstance(event, CompactionFinished) for event in events)

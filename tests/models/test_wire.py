@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Message, Text, ToolResult, ToolUse, assistant, user
@@ -173,6 +173,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@settings(deadline=None)
 def test_mending_leaves_valid_text_alone(value: object) -> None:
     """Mending changes no valid value, and always gives UTF-8."""
     assert mend(value) == value
