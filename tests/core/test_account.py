@@ -372,3 +372,11 @@ def test_work_is_in_proportion_to_what_is_new() -> None:
 
     assert all(reading is read[0] for reading in read)
     assert follower.meter._counter.texts == []  # type: ignore[attr-defined]  # a ByteCounter
+
+
+def test_without_growth_the_forecast_counts_whole_calls() -> None:
+    """What is droppable stays as it is: the account is full after so many calls more."""
+    bill = Bill(account=100.0, price=1_000.0, droppable=1_000, read=0.1)
+
+    assert bill.steps_left(1.0, 0.0) == 8
+    assert bill.is_due(1.0, 9)
