@@ -96,7 +96,9 @@ def test_the_quick_start_runs_as_a_reader_runs_it(lab: LabServer, page_for: Page
     assert question(page).count() == 0
 
     expect(page.output_area(cells["large"])).to_contain_text("Result stored: 1,000 lines")
-    expect(page.output_area(cells["rules"])).to_contain_text(re.compile(r"Compacted: 7,\d+ → [45],"))
+    expect(page.output_area(cells["rules"])).to_contain_text(
+        re.compile(r"Compacted: 7,\d+ → [45],")
+    )
     expect(page.output_area(cells["summary"]).get_by_role("heading", name="Task")).to_be_visible()
     expect(page.output_area(cells["cost"]).get_by_role("table").first).to_be_visible()
     mimes = {mime for at in cells.values() for mime in published(page, at)}

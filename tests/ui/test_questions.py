@@ -6,6 +6,7 @@ import nbformat
 from playwright.sync_api import expect
 
 from tests.fake_anthropic import FakeAnthropic, call
+from tests.fake_anthropic.script import Given
 
 from .conftest import PageFor
 from .notebook_page import NotebookPage
@@ -36,7 +37,11 @@ def ask(page: NotebookPage) -> None:
 
 def test_after_an_answer_the_next_cell_is_active(lab: LabServer, page_for: PageFor) -> None:
     """Whoever runs cell after cell with Shift Enter does not ask the same again."""
-    script = [call("run_code", code="6 * 7"), call("run_code", code="7 * 7"), "It is 42."]
+    script: list[Given] = [
+        call("run_code", code="6 * 7"),
+        call("run_code", code="7 * 7"),
+        "It is 42.",
+    ]
     with FakeAnthropic(script) as server:
         page = opened(lab, page_for, server, "questions.ipynb")
         ask(page)
