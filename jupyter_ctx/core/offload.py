@@ -42,7 +42,7 @@ __all__ = [
 
 # What the smallest form of one result takes at most (handle, four characters, a line for images,
 # frames), with the largest factor and dense text; half of it is usual.
-LEAST_RESULT_TOKENS = 230
+LEAST_RESULT_TOKENS = 256
 # "Shorter by half", and the share of a text its preview may be.
 SHORTER, PREVIEW_SHARE = 0.5, 0.4
 SHORT_HEADER_CHARS = 160

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -23,7 +24,7 @@ from jupyter_ctx.core.offload import (
     ingest_prompt,
 )
 from jupyter_ctx.core.ports import SpooledText, ToolOutput, ToolSpec
-from jupyter_ctx.core.tokens import TokenMeter
+from jupyter_ctx.core.tokens import SAFETY, TokenMeter
 from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.core.window import Limits
@@ -358,6 +359,8 @@ def test_a_reader_is_never_offloaded_but_cut_by_the_law() -> None:
 
 # The law ------------------------------------------------------------------------------------------
 
+HANDLE_CHARS = 100
+"""A result is told by so many characters at least: its size and the call that reads it."""
 KINDS = ("x", "7", "a b\n", "数据", "🙂", "ab+/9Q=Z", "é\t", "Traceback (most recent call last):\n")
 PIECES = st.tuples(
     st.sampled_from(KINDS),
@@ -403,9 +406,15 @@ def after_ingest(window: int, used: int, factor: float, given: Sequence[NewResul
 def test_after_every_ingest_a_compaction_fits(
     window: int, full: float, factor: float, given_: list[NewResult]
 ) -> None:
-    """Used + compaction request + summary fit the window, whatever came and however full it was."""
+    """Used + compaction request + summary fit the window, whatever came and however full it was.
+
+    But for a text that is no longer than its own handle: it stays whole, dense as it may be.
+    """
     compaction = INSTRUCTION_TOKENS + min(3_000, window // 20)
-    fullest = window - compaction - LEAST_RESULT_TOKENS * len(given_)
+    meter = TokenMeter(ByteCounter(), factor)
+    short = [text for each in given_ if len(text := str(each.output.text)) <= HANDLE_CHARS]
+    whole = sum(math.ceil(SAFETY * meter.estimate_text(text)) for text in short)
+    fullest = window - compaction - LEAST_RESULT_TOKENS * len(given_) - whole
     used = 1_000 + int(full * (fullest - 1_000))
 
     assert after_ingest(window, used, factor, given_) + compaction <= window
