@@ -20,6 +20,8 @@ from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.testing import MemoryStore
 from tests.fake_anthropic import (
     FakeAnthropic,
+    Hold,
+    Text,
     call,
     disconnect,
     foreign,
@@ -410,9 +412,10 @@ def test_w13_a_prepared_summary_makes_the_room():
     def answer(body):
         if last_text(body).startswith(INSTRUCTION_OPEN):
             asked.append(body)
-            return SUMMARY
+            return reply(Hold("summary"), Text(SUMMARY))
         if asked and not refused:
             refused.append(body)
+            server.release("summary")  # only now: one that is ready would have been used already
             return too_long(16_400, 16_000)
         return "Done." if refused else next(left)
 
