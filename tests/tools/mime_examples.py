@@ -214,6 +214,7 @@ def cell(rendered: Rendered) -> str:
     """Return what the model gets in one table cell."""
     text = rendered.text if len(rendered.text) <= SHOWN_CHARS else rendered.text[:SHOWN_CHARS] + "…"
     said = "<br>".join(text.strip("\n").split("\n")).replace("|", "\\|").replace("`", "ˋ")
+    said = said.replace("/tmp/", "…/")  # where a notebook of the corpus happened to run
     pictures = f" and {len(rendered.images)} picture" if rendered.images else ""
     return f"`{said}`{pictures}"
 
