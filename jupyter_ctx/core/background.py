@@ -1,7 +1,7 @@
 """Summaries made beside the conversation, so that a compaction keeps nobody waiting.
 
-A preparation asks for the summary of the prompt as last sent while the conversation goes on; when
-the compaction is due, the summary replaces exactly what it was made of, and everything newer stays
+A preparation asks for the summary of the prompt as last sent while the conversation goes on; once
+it is ready, the summary replaces exactly what it was made of, and everything newer stays
 word for word. Only the summary's text is made beforehand: what a compaction puts back is looked up
 when it is applied, within a turn.
 
