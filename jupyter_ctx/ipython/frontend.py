@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from ..core.blocks import Json
 
 PROTOCOL = 1
-LOOK_S = 2.0
-"""How long a page may take to tell of the notebook (a page that is there takes some 10 ms)."""
+LOOK_S = 10.0
+"""How long a page may take to tell of the notebook: one that is there takes some 10 ms, one that is
+being loaded anew some 5 s."""
+AGAIN_S = 0.5
+"""How often it is asked again meanwhile: a page hears nothing that was said before it came."""
 EDIT_S = 5.0
 """How long it may take to make a change."""
 MOST_WAITS = 10
@@ -105,6 +108,7 @@ class _Request:
     best: int
     has_news: bool = False
     parts: dict[str, dict[int, str]] = field(default_factory=dict)
+    is_heard: bool = False
     answers: list[tuple[int, str, str, Json]] = field(default_factory=list)
 
     def add(self, comm_id: str, part: Part) -> None:
@@ -113,7 +117,7 @@ class _Request:
             return
         if part.client not in self.parts and len(self.parts) >= MOST_PAGES:
             return
-        self.has_news = True
+        self.has_news = self.is_heard = True
         parts = self.parts.setdefault(part.client, {})
         parts[part.part] = part.text
         if len(parts) < part.parts:
@@ -178,7 +182,7 @@ class FrontendLink:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last request went unanswered, and nothing was heard since."""
+        """Whether the last look went unanswered, and nothing was heard since."""
         return self._is_silent
 
     @property
@@ -196,8 +200,8 @@ class FrontendLink:
         `notebook` is asked of every page; of several, the one where the running cell was started
         is believed, else one that shows that cell, else the first. Every other operation is asked
         of the page that answered it last. Raises NoFrontendError if no part of an answer came in
-        `timeout_s` (2 s for `notebook`, 5 s else; less while pages are silent), RefusedError if the
-        page says no.
+        `timeout_s` (10 s for `notebook`, 5 s else; less while pages are silent), RefusedError if
+        the page says no.
         """
         is_look = op == "notebook"
         page = None if is_look else self._page
@@ -217,17 +221,22 @@ class FrontendLink:
             self._requests[request_id] = waiting
         try:
             comm_id = page[0] if page and self._comms.owns(page[0]) else None
-            self._comms.tell(_message(request_id, op, args, client), comm_id)
-            comm_id, client, answer = await _wait_for(waiting, timeout_s)
+            message = _message(request_id, op, args, client)
+
+            def ask() -> None:
+                self._comms.tell(message, comm_id)
+
+            ask()  # a page that has answered a request does not do so again
+            told, client, answer = await _wait_for(waiting, timeout_s, ask if is_look else None)
         except TimeoutError:
-            self._is_silent = True
+            self._is_silent = self._is_silent or is_look
             raise NoFrontendError(f"No page answered in {timeout_s:g} s.") from None
         finally:
             with self._lock:
                 del self._requests[request_id]
         self._is_silent = False
         if is_look:
-            self._page, self._looked_for = (comm_id, client), self._find_asker()
+            self._page, self._looked_for = (told, client), self._find_asker()
         return _result_of(answer)
 
     def hear(self, comm_id: str, data: object) -> bool:
@@ -323,16 +332,28 @@ def read_part(data: object) -> Part | None:
     return Part(str(request_id), str(client), part, parts, text)
 
 
-async def _wait_for(waiting: _Request, timeout_s: float) -> tuple[str, str, Json]:
-    """Return the answer; raise TimeoutError if for so long no part of it came, or not its end."""
-    end = waiting.loop.time() + MOST_WAITS * timeout_s
-    while not waiting.future.done():
+async def _wait_for(
+    waiting: _Request, timeout_s: float, ask: Callable[[], None] | None
+) -> tuple[str, str, Json]:
+    """Return the answer; raise TimeoutError if for so long no part of it came, or not its end.
+
+    `ask` asks again; it is called until something was heard.
+    """
+    now = quiet_since = waiting.loop.time()
+    last = now + MOST_WAITS * timeout_s
+    while True:
+        end = min(quiet_since + timeout_s, last)
         waiting.has_news = False
-        await asyncio.wait({waiting.future}, timeout=timeout_s)
-        is_late = not waiting.has_news or waiting.loop.time() >= end
-        if is_late and not waiting.future.done():
+        await asyncio.wait({waiting.future}, timeout=max(0.0, min(end - now, AGAIN_S)))
+        if waiting.future.done():
+            return waiting.future.result()
+        now = waiting.loop.time()
+        if waiting.has_news:
+            quiet_since = now
+        if now >= (last if waiting.has_news else end):
             raise TimeoutError
-    return waiting.future.result()
+        if ask is not None and not waiting.is_heard:
+            ask()
 
 
 def _is_id(value: object) -> bool:
