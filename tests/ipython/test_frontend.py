@@ -250,6 +250,26 @@ def test_a_page_that_was_loaded_anew_takes_over(
         assert other.ops == []
 
 
+def test_a_page_is_asked_again_until_it_is_there(
+    kernel: RealKernel, server: FakeAnthropic, page: Page
+) -> None:
+    """While a page is being loaded it hears nothing; what was asked meanwhile is asked anew."""
+    hear, unheard = page._hear, [0]
+
+    def come_late(comm_id: str, request: dict[str, Any]) -> None:
+        if request["op"] == "notebook" and unheard[0] < 4:
+            unheard[0] += 1
+        else:
+            hear(comm_id, request)
+
+    page._hear = come_late  # type: ignore[method-assign]
+    turn(kernel, server, call("insert_cell", source="new"))
+
+    assert page.ops == ["insert_cell"]
+    assert unheard == [4]
+    assert results(server)[0].startswith("Inserted")
+
+
 def test_a_page_that_was_closed_is_not_waited_for_twice(
     kernel: RealKernel, server: FakeAnthropic, page: Page
 ) -> None:
