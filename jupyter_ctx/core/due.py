@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from . import window
 from .account import FIRST_CALL, MID_TURN, Bill, Budgets, Weights
@@ -18,6 +18,9 @@ from .window import PROACTIVE_PRESETS
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+Reason: TypeAlias = Literal["window", "account"]
+"""Which rule asks for a compaction."""
 
 HEAVY_SHARE = 0.9
 """From this share of the most bytes or images of a request on, old images are to leave."""
@@ -86,21 +89,22 @@ def _is_stuck_for_good(engine: Engine) -> bool:
     return window.is_stuck(engine.transcript, engine.used, limits, facts, prefix_tokens=prefix)
 
 
-def is_compaction_near(engine: Engine, moment: float) -> bool:
-    """Say whether a compaction is due within `prepare_calls` calls, as things go on.
+def find_reason(engine: Engine, moment: float) -> Reason | None:
+    """Return why a compaction will be due within `prepare_calls` calls, as things go on; or None.
 
     `moment` (FIRST_CALL or MID_TURN) says how full the account must be at those calls.
     """
     calls = engine.limits.prepare_calls
     if calls <= 0 or engine.is_paused or engine.is_stuck:
-        return False
+        return None
     ahead = calls * max(0.0, find_growth(engine.transcript) or 0.0)
     if engine.window is not None:
         ahead = min(ahead, MOST_AHEAD_SHARE * engine.window)
     if window.should_compact(engine.used, engine.limits, engine.facts, ahead_tokens=ahead):
-        return True
+        return "window"
     bill = find_bill(engine)
-    return bill is not None and bill.is_due(engine.limits.alpha * moment, calls)
+    is_full = bill is not None and bill.is_due(engine.limits.alpha * moment, calls)
+    return "account" if is_full else None
 
 
 def is_cold(engine: Engine) -> bool:

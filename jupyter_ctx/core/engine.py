@@ -145,7 +145,7 @@ class Engine:
         self.store_failed = False
         self.preparation: Preparation | None = None
         self.preparation_rests = False
-        self.ending: asyncio.Task[Made] | None = None
+        self.ending: set[asyncio.Task[Made]] = set()
         self.idle_timer: asyncio.Task[None] | None = None
         self.requested: Moment | None = None
         self.whole_edits: dict[int, Edit] = {}

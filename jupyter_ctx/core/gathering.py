@@ -133,6 +133,7 @@ class _Found:
     find_turns: Callable[[Sequence[str]], Sequence[int]]
     sources: Sequence[Source]
     older: Sequence[str]
+    lost: Sequence[str]
     told: str
 
 
@@ -190,7 +191,7 @@ def _choose(
             "# Names alive in the kernel now", "variable", found.variables, shares.inventory, count
         ),
         choose_lines(title, "result", found.results, shares.results, count, find_rest),
-        choose_sources(found.sources, shares.sources, count, older=found.older),
+        choose_sources(found.sources, shares.sources, count, older=found.older, lost=found.lost),
         _hook_section(found.told, shares.hook, count),
     ]
 
@@ -218,7 +219,8 @@ def _remembering(count: CountText) -> CountText:
 async def _gather(engine: Engine, kept: Sequence[Message], told: str, count: CountText) -> _Found:
     limits, transcript, ports = engine.limits, engine.transcript, engine.ports
     kept_ids = {id(message) for message in kept}
-    sources = await _load_sources(engine)
+    known = await _load_sources(engine)
+    sources = [source for source in known if not source.fault]
     return _Found(
         prompts=[
             Instruction(turn, words)
@@ -248,6 +250,7 @@ async def _gather(engine: Engine, kept: Sequence[Message], told: str, count: Cou
         find_turns=transcript.turns_of_results,
         sources=sources[: limits.recent_cells],
         older=[source.label for source in sources[limits.recent_cells :]],
+        lost=[f"{source.label} ({source.fault})" for source in known if source.fault],
         told=told,
     )
 
@@ -274,8 +277,8 @@ def _describe_pictured(engine: Engine, kept: Sequence[Message]) -> list[tuple[st
 async def _load_sources(engine: Engine) -> list[Source]:
     """Return cells and files as they stand now, the newest first.
 
-    A cell that a front end shows no more is not among them; one that the agent edited is, also if
-    it never ran.
+    A cell that a front end shows no more has no text, and is named only if the agent edited it; one
+    that the agent edited is among them also if it never ran.
     """
     cells = [cell for cell in await engine.ports.kernel.load_cells() if not cell.is_agent]
     cells.sort(key=lambda cell: -(cell.source_order or cell.order))
@@ -283,11 +286,13 @@ async def _load_sources(engine: Engine) -> list[Source]:
     now = {cell.id: cell for cell in state.cells}
     if state.source == "front end":
         cells = [cell for cell in cells if cell.id in now]
-    edited_at = {
+    every_at = {
         entry.edit.target: entry.at
         for entry in reversed(open_edits(engine.transcript))  # the newest of a cell counts
-        if entry.edit.kind == "cell" and entry.edit.target in now
+        if entry.edit.kind == "cell"
     }
+    edited_at = {cell_id: at for cell_id, at in every_at.items() if cell_id in now}
+    lost = every_at.keys() - now.keys() if state.source == "front end" else ()
     ran_at = {cell.id: cell.changed_at for cell in cells}
     later = {cell_id: at for cell_id, at in edited_at.items() if at > ran_at.get(cell_id, -1.0)}
     files = await engine.ports.workspace.load_files()
@@ -295,6 +300,7 @@ async def _load_sources(engine: Engine) -> list[Source]:
         [_ran_source(engine, cell, now.get(cell.id)) for cell in cells if cell.id not in later],
         [
             *(_edited_source(engine, now[cell_id], at) for cell_id, at in later.items()),
+            *(_lost_cell(cell_id, every_at[cell_id]) for cell_id in sorted(lost)),
             *(_file_source(engine, file) for file in files),
         ],
     )
@@ -314,9 +320,14 @@ def _edited_source(engine: Engine, cell: NotebookCell, at: float) -> Source:
     return Source(cell.id, label, _said_whole(engine, cell.source), "cell", at)
 
 
+def _lost_cell(cell_id: str, at: float) -> Source:
+    return Source(cell_id, f"cell:{cell_id}", "", "cell", at, "it is no longer in the notebook")
+
+
 def _file_source(engine: Engine, file: EditedFile) -> Source:
     path = " ".join(_said(engine, file.path).split())
-    return Source(path, path, _said_whole(engine, file.text), "file", file.changed_at)
+    text = _said_whole(engine, file.text)
+    return Source(path, path, text, "file", file.changed_at, file.fault)
 
 
 def _said(engine: Engine, text: str) -> str:

@@ -551,12 +551,14 @@ class Skill:
 class EditedFile:
     """A file that the agent or the user edited in this session, as it is now.
 
-    `path` is as the model is told it; `changed_at` in seconds since the epoch.
+    `path` is as the model is told it; `changed_at` in seconds since the epoch. `fault` says why its
+    text cannot be given ("it is no longer there"), "" if it can.
     """
 
     path: str
     text: str
     changed_at: float
+    fault: str = ""
 
 
 class Workspace(Protocol):

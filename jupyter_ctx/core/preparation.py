@@ -46,8 +46,8 @@ class Draft:
     Of the messages those before `cut` give way to the summary; it may have `summary_tokens`. It is
     due when the account is as full as `moment` says (FIRST_CALL or MID_TURN), also where the
     summary of a turn's end comes too late for the next one's first call. What a hook asks of it may
-    take `room_tokens`. `is_idle`: it is made since nobody asks anything, not since it is nearly
-    due.
+    take `room_tokens`. `is_for_account`: it is made since the account will be full, not since the
+    window will, or nobody asks anything.
     """
 
     messages: tuple[Message, ...]
@@ -58,7 +58,7 @@ class Draft:
     prefix: PrefixEntry | None
     request: Request
     reply: Reply
-    is_idle: bool = False
+    is_for_account: bool = False
 
     def extends_to(self, transcript: Transcript, model: str) -> bool:
         """Say whether the view, as it is now, begins with exactly what would be summarised."""

@@ -19,7 +19,7 @@ MOST_EACH_TOKENS = 5_000
 class Source:
     """The present text of a cell or a file; `changed_at` in seconds since the epoch, 0: not known.
 
-    `label` is what the model knows it by.
+    `label` is what the model knows it by; `fault` why there is no text, "" if there is.
     """
 
     id: str
@@ -27,6 +27,7 @@ class Source:
     text: str
     kind: Literal["cell", "file"] = "cell"
     changed_at: float = 0.0
+    fault: str = ""
 
 
 def merge_by_time(cells: Sequence[Source], files: Sequence[Source]) -> list[Source]:
@@ -51,13 +52,14 @@ def choose_sources(
     count: CountText,
     most_each_tokens: int = MOST_EACH_TOKENS,
     older: Sequence[str] = (),
+    lost: Sequence[str] = (),
 ) -> Section | None:
     """Return the sources (newest first) as one section; what is too long only by name and id.
 
     `most_each_tokens` bounds one source, `budget_tokens` all of them. Of `older` ones the first
-    `MOST_OLDER` labels are given.
+    `MOST_OLDER` labels are given, and so of those that are `lost`, each with the reason.
     """
-    if not sources and not older:
+    if not sources and not older and not lost:
         return None
     what = "Cells and files" if any(s.kind == "file" for s in sources) else "Cells"
     chunks = [f"# {what} edited or run most recently, newest first, in their present form"]
@@ -71,9 +73,10 @@ def choose_sources(
         chunks.append(chunk)
         items.append(Reinjected(source.kind, source.id, count(chunk)))
         spent += items[-1].tokens
-    if older:
-        more = f" and {len(older) - MOST_OLDER:,} more" if len(older) > MOST_OLDER else ""
-        chunks.append(f"Older ones: {', '.join(older[:MOST_OLDER])}{more}")
+    for title, labels in (("Older ones", older), ("Edited by you, but not to be had now", lost)):
+        if labels:
+            more = f" and {len(labels) - MOST_OLDER:,} more" if len(labels) > MOST_OLDER else ""
+            chunks.append(f"{title}: {', '.join(labels[:MOST_OLDER])}{more}")
     return Section("\n\n".join(chunks), tuple(items))
 
 

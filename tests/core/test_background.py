@@ -14,7 +14,7 @@ from jupyter_ctx.core import background
 from jupyter_ctx.core.account import FIRST_CALL, Bill
 from jupyter_ctx.core.blocks import text_of
 from jupyter_ctx.core.compaction import is_instruction
-from jupyter_ctx.core.due import is_compaction_near, pays_when_cold
+from jupyter_ctx.core.due import find_reason, pays_when_cold
 from jupyter_ctx.core.entries import CompactionEntry, Entry, PrefixEntry, SpentEntry
 from jupyter_ctx.core.events import (
     CompactionFailed,
@@ -164,8 +164,8 @@ def applied(session: FakeSession) -> list[CompactionEntry]:
 # Beginning ----------------------------------------------------------------------------------------
 
 
-def test_it_begins_before_it_is_due_and_is_applied_when_it_is_ready():
-    """A summary is asked for beside a step near the reserve; the step after it finds it ready."""
+def test_one_for_the_window_is_applied_when_it_is_due():
+    """A summary is asked for within three calls of the reserve; nobody waits when it is reached."""
     model = Worker(steps=70)
     with session_of(model) as session:
         events = run(session)
@@ -173,13 +173,23 @@ def test_it_begins_before_it_is_due_and_is_applied_when_it_is_ready():
     (first, *_) = applied(session)
     asked = next(i for i, r in enumerate(model.requests) if is_instruction(r.messages[-1]))
     boundary = next(i for i, r in enumerate(model.requests) if r.messages[0] is first.message)
-    beside = {asked - 1, asked + 1} - {boundary}
-    summarised = len(model.requests[asked].messages) - 1
-    assert boundary - asked in (1, 2)
-    assert any(len(model.requests[at].messages) > summarised for at in beside)
-    assert first.drop_messages < summarised
+    assert 1 < boundary - asked <= 5
+    assert not any(is_instruction(r.messages[-1]) for r in model.requests[asked + 1 : boundary])
+    assert first.drop_messages < len(model.summaries[first.summary].messages) - 1
     at = events.index(next(e for e in events if isinstance(e, CompactionStarted)))
     assert isinstance(events[at + 1], CompactionFinished)
+
+
+def test_one_for_the_account_is_applied_when_it_is_ready():
+    """What comes after it stays word for word, so each step of waiting makes it worth less."""
+    model = Worker(steps=70, window=None, prices=PRICES)
+    with session_of(model, alpha=0.1, tail_tokens=500, summary_tokens=500) as session:
+        run(session)
+
+    (first, *_) = applied(session)
+    asked = next(i for i, r in enumerate(model.requests) if is_instruction(r.messages[-1]))
+    boundary = next(i for i, r in enumerate(model.requests) if r.messages[0] is first.message)
+    assert boundary - asked in (1, 2)
 
 
 def test_zero_calls_prepares_nothing():
@@ -380,6 +390,64 @@ def test_who_stops_a_turn_that_waits_for_it_gives_it_up():
         assert model.most_running == 1
 
 
+class Clinging(Worker):
+    """A model whose requests for a summary keep their connection until `let_go` is set."""
+
+    def __init__(self, steps: int):
+        super().__init__(steps)
+        self.let_go = asyncio.Event()
+        self.open = self.most_open = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Yield what the worker yields; close late, also where it is cancelled."""
+        is_summary = is_instruction(request.messages[-1])
+        self.open += is_summary
+        self.most_open = max(self.open, self.most_open)
+        try:
+            async for delta in super().stream(request):
+                yield delta
+        finally:
+            if is_summary:
+                await self.let_go.wait()
+            self.open -= is_summary
+
+
+def test_what_is_given_up_is_waited_for_by_the_next_who_asks():
+    """Who is stopped while a connection closes leaves the wait to the next; two are never open."""
+    model = Clinging(steps=7)
+    model.held = asyncio.Event()
+
+    async def compact(session):
+        async for _ in session.run_compaction():
+            pass
+
+    async def stop_and_ask_again(session):
+        for _ in range(2):
+            stopped = asyncio.create_task(compact(session))
+            await turns_of_the_loop()
+            stopped.cancel()
+            await asyncio.wait({stopped})
+        assert model.open == 1
+        model.held = None
+        last = asyncio.create_task(compact(session))
+        await turns_of_the_loop()
+        assert not last.done()
+        model.let_go.set()
+        await last
+
+    async def turns_of_the_loop():
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    with session_of(model) as session:
+        while session.preparation == "none":
+            run(session)
+        session._ports.runner.loop.run(stop_and_ask_again(session))
+
+        assert len(applied(session)) == 1
+        assert model.most_open == 1
+
+
 def test_one_that_fails_as_the_last_straw_opens_the_breaker():
     """Where the failure of the prepared one pauses compaction, no other is asked for."""
     model = Worker(steps=70)
@@ -493,7 +561,7 @@ def test_nothing_is_asked_for_where_there_is_nothing_to_drop():
         run(session)
         session.compact()
         session.settings = replace(session.settings, window_tokens=session._engine.used.total)
-        assert is_compaction_near(session._engine, FIRST_CALL)
+        assert find_reason(session._engine, FIRST_CALL) is not None
         prepare(session)
 
         assert session._engine.preparation is None
@@ -509,7 +577,7 @@ def test_what_was_sent_is_not_summarised_where_the_answer_is_what_is_too_much():
         values = {"window_tokens": 10_000, "prepare_calls": 3, "prepare_idle_s": 60.0}
         session.settings = replace(session.settings, **values)
         engine = session._engine
-        assert is_compaction_near(engine, FIRST_CALL)
+        assert find_reason(engine, FIRST_CALL) is not None
         assert pays_when_cold(engine)
         prepare(session)
 
