@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .redaction import LiveRedactor
     from .reports import Finding
     from .updates import KernelUpdates
+    from .workspace import ProjectWorkspace
 
 _run_here: set[str] = set()
 """Sessions that were open in this process: the extension may be loaded again, or `/resume` them."""
@@ -221,6 +222,7 @@ class Wiring:
         from .attach import Attacher
         from .targets import Targets
         from .updates import ToolNotebook
+        from .workspace import ProjectWorkspace
 
         kernel = self._kernel(stored, settings)
         try:
@@ -233,7 +235,8 @@ class Wiring:
             tools = make_tools(
                 kernel, StoredTexts(stored), settings, notebook=told, seen=seen, files=files
             )
-            ports = self._ports(stored, kernel, tools, name, files, updates)
+            workspace = ProjectWorkspace(files.project, lambda: session.transcript)
+            ports = self._ports(stored, kernel, tools, name, files, updates, workspace)
             where = Place(
                 stored.session_id,
                 stored.info.notebook,
@@ -272,6 +275,7 @@ class Wiring:
         model: str,
         files: FileTools,
         updates: KernelUpdates,
+        workspace: ProjectWorkspace,
     ) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
@@ -293,6 +297,7 @@ class Wiring:
             notebook=files.notebook,
             files=ProjectFiles(files.project),
             updates=updates,
+            workspace=workspace,
         )
 
     def _files(self, settings: Settings, notebook: Document, seen: Seen) -> FileTools:

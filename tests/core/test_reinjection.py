@@ -272,6 +272,20 @@ def test_cells_come_back_as_they_stand_now():
     )
     for old in ("as it ran", "deleted since", "undone"):
         assert old not in section.text
+    assert section.text.endswith("not to be had now: cell:away (it is no longer in the notebook)")
+
+
+def test_what_has_no_text_takes_no_place_of_what_has():
+    """Five sources come back whole beside any number that are gone, which are named and counted."""
+    files = [EditedFile(f"gone{n}.md", "", 50.0 - n, "it is no longer there") for n in range(25)]
+    files += [EditedFile(f"f{n}.md", f"text {n}", 5.0 - n) for n in range(5)]
+    session = session_on(64_000, workspace=FakeWorkspace(files=files))
+
+    (section,) = [one for one in sections_of(session) if "present form" in one.text]
+
+    assert [item.id for item in section.items] == [f"f{n}.md" for n in range(5)]
+    assert "gone0.md (it is no longer there), " in section.text
+    assert section.text.endswith(" and 5 more")
 
 
 def test_everything_that_comes_back_is_redacted():
