@@ -67,8 +67,7 @@ def is_due(engine: Engine) -> bool:
     for is used once it is ready: what comes after it stays word for word, so waiting makes it worth
     less (a replay of a session whose results are large costs 1.34 x the optimum, and 1.56 x if it
     waits until it is due). Any other waits until it is due, or the prompt cache has forgotten the
-    prompt: where the window is what is short, each step that still fits is worth more (the replay
-    on 8k costs 1.24 x the optimum otherwise, not 1.16 x).
+    prompt: where the window is what is short, each step that still fits is worth more.
     """
     if must_lighten(engine):
         return True
@@ -277,7 +276,6 @@ async def _wait_for_end(engine: Engine) -> None:
     One that is stopped while it waits leaves them to the next.
     """
     loop, tasks = asyncio.get_running_loop(), engine.ending.copy()
-    engine.ending -= tasks
     if waiting := [task for task in tasks if not task.done() and task.get_loop() is loop]:
         await asyncio.wait(waiting)
     engine.ending -= tasks
