@@ -30,10 +30,11 @@ CACHE_S: Mapping[CacheTtl, float] = {"5m": 300.0, "1h": 3_600.0}
 """How long the provider's prompt cache keeps a prompt after the start of the last request."""
 
 MOST_AHEAD_SHARE = 0.03
-"""How far before the reserve a summary is prepared at most, as a share of the window.
+"""A summary is prepared for the window only where the calls ahead grow by no more of it than this.
 
-What comes after it stays word for word, so on a small window an early one frees little: three calls
-ahead, a replay on 8k costs 1.27 x the optimum, with this 1.19 x, and 1.15 x without preparation.
+What comes after it stays word for word. On a small window, where a step or two is much, an early
+one frees little: in the replay it costs 1.24 x the optimum on 8k, and 1.17 x if nothing is prepared
+there; 1.11 x and 1.08 x on 16k. From 64k on it changes nothing.
 """
 
 
@@ -98,8 +99,8 @@ def find_reason(engine: Engine, moment: float) -> Reason | None:
     if calls <= 0 or engine.is_paused or engine.is_stuck:
         return None
     ahead = calls * max(0.0, find_growth(engine.transcript) or 0.0)
-    if engine.window is not None:
-        ahead = min(ahead, MOST_AHEAD_SHARE * engine.window)
+    if engine.window is not None and ahead > MOST_AHEAD_SHARE * engine.window:
+        ahead = 0.0
     if window.should_compact(engine.used, engine.limits, engine.facts, ahead_tokens=ahead):
         return "window"
     bill = find_bill(engine)

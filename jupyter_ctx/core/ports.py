@@ -364,7 +364,8 @@ class NotebookState:
     `source` says who tells of it: the front end (what the user sees, unsaved edits included), the
     file on disk, or the kernel (only what was executed, in the order of execution). `path` is the
     file's absolute path, None if it has none. `can_edit`: the cell tools reach it. `faults` say
-    what is wrong with a file, a clause each.
+    what is wrong with a file, a clause each. `widgets` is what the file keeps of the widgets in its
+    outputs (`metadata.widgets`), None: nothing.
     """
 
     cells: tuple[NotebookCell, ...]
@@ -372,6 +373,7 @@ class NotebookState:
     path: str | None = None
     can_edit: bool = False
     faults: tuple[str, ...] = ()
+    widgets: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
