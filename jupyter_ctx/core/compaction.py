@@ -179,20 +179,13 @@ def _cut_text(text: str, most: int) -> str:
     return f"{text[:half]}{CUT_PLACEHOLDER}{text[-half:]}"
 
 
-def read_summary(reply: Message, stop_reason: str) -> str:
-    """Return the summary text of a reply. Raises CompactionError if there is none to use.
-
-    A tool call in it is ignored, since its stop reason is then not `end_turn`.
-    """
-    return read_reply(reply, stop_reason, has_memory=False)[0]
-
-
 def read_reply(
     reply: Message, stop_reason: str, *, has_memory: bool
 ) -> tuple[str, tuple[str, ...]]:
     """Return the summary text of a reply, and the facts of its `<memory>` part if it may have one.
 
-    Raises CompactionError if there is no summary to use.
+    Raises CompactionError if there is no summary to use; a reply with a tool call has none, since
+    its stop reason is not `end_turn`.
     """
     if stop_reason != "end_turn":
         raise CompactionError(f"The summary was not finished (it stopped with {stop_reason}).")

@@ -37,7 +37,7 @@ from .calls import new_reply, record_beside, run_call, store_reply
 from .compaction_request import Attempt
 from .due import can_compact_reactively, can_drop_images
 from .engine import Engine
-from .entries import ExcludeEntry, MessageEntry, RepairEntry, SpentEntry, Trigger
+from .entries import ExcludeEntry, MessageEntry, RepairEntry, SpentEntry
 from .events import (
     ContextChanged,
     CtxEvent,
@@ -50,9 +50,7 @@ from .events import (
     TurnStarted,
 )
 from .exact import count_if_near
-from .offload import (
-    LEAST_RESULT_TOKENS,
-)
+from .offload import LEAST_RESULT_TOKENS
 from .ports import ReplyDone
 from .prompt import Prompt, record_prompt
 from .recovery import (
@@ -202,7 +200,7 @@ class Turn:
             if (failed := background.settle(engine)) is not None:
                 yield failed
             if background.is_due(engine):
-                async with aclosing(self._compact("proactive")) as events:
+                async with aclosing(self._compact()) as events:
                     async for event in events:
                         yield event
             self._warn_if_full()
@@ -449,8 +447,9 @@ class Turn:
         if not attempt.succeeded and isinstance(outcome, Failed):
             raise _TurnOver("failed", "error", self._describe(outcome.error))
 
-    async def _compact(self, trigger: Trigger) -> AsyncGenerator[CtxEvent, None]:
-        attempt = Attempt(self.number, trigger)
+    async def _compact(self) -> AsyncGenerator[CtxEvent, None]:
+        """Compact by itself before a step, and tell what is to be told of it."""
+        attempt = Attempt(self.number, "proactive")
         async with aclosing(background.compact(self.engine, attempt)) as events:
             async for event in events:
                 yield event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ..errors import (
     ModelError,
@@ -95,7 +95,6 @@ class Drain:
 class Compact:
     """Compact, then send again; keep the partial text first if `keep_partial`."""
 
-    trigger: Literal["reactive"] = "reactive"
     keep_partial: bool = False
 
 

@@ -249,13 +249,13 @@ def test_shrink_takes_images_first():
 def test_only_a_finished_summary_counts(reason):
     """A stop other than `end_turn` is a failure, whatever text came."""
     with pytest.raises(CompactionError, match=reason):
-        c.read_summary(assistant(Text("half")), reason)
+        c.read_reply(assistant(Text("half")), reason, has_memory=False)
 
 
 def test_no_text_is_a_failure():
     """A reply without text is no summary."""
     with pytest.raises(CompactionError, match="no summary"):
-        c.read_summary(assistant(ToolUse("a", "run_code", {})), "end_turn")
+        c.read_reply(assistant(ToolUse("a", "run_code", {})), "end_turn", has_memory=False)
 
 
 def prompts(*lengths):
