@@ -166,7 +166,7 @@ class Turn:
             over = _TurnOver("failed", "error", redact(f"Error in jupyter_ctx: {error!r}"))
         self._close(over.outcome, over.error)
         if over.outcome == "done":
-            background.prepare_after_turn(engine)
+            self._prepare_for_next()
         for note in engine.take_notes():
             yield note
         yield ContextChanged(self.number)
@@ -184,6 +184,15 @@ class Turn:
             seconds=engine.ports.clock.monotonic() - started,
             error=over.error,
         )
+
+    def _prepare_for_next(self) -> None:
+        """Begin a summary that the next turn will need; an error of ours there ends no turn."""
+        redact = self.engine.ports.redactor.text
+        try:
+            background.prepare_after_turn(self.engine)
+        except Exception as error:
+            log.error("No summary could be prepared:\n%s", redact(traceback.format_exc()))
+            self.engine.note("warning", "No summary was prepared.", redact(f"Error: {error!r}"))
 
     def _record_note(self, *content: Block) -> None:
         """Record what the program says in the user's place."""

@@ -540,6 +540,22 @@ def test_a_failed_compaction_leaves_the_log_and_the_third_pauses_it():
     assert_append_only([r for r in model.requests if r not in asked])
 
 
+def test_an_error_after_the_answer_leaves_the_turn_done(monkeypatch, caplog):
+    """Where the next summary cannot be begun, the answered turn still ends as done, and says so."""
+
+    def breaks(engine):
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("jupyter_ctx.core.background.prepare_after_turn", breaks)
+    session = make_session(ScriptedModel(reply("Done.")))
+    events = run(session)
+
+    assert [e.outcome for e in of(events, TurnFinished)] == ["done"]
+    assert events[-1].text == session.last_turn.text == "Done."
+    assert ["of ours" in note.detail for note in of(events, NoteAdded)] == [True]
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_manual_compaction_with_a_focus():
     """`/compact FOCUS` shapes the summary; the focus is no part of the conversation after."""
     model = ScriptedModel(reply("A" * 4_000), reply("B" * 4_000), reply("Short summary."))
