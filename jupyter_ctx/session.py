@@ -271,7 +271,10 @@ class Session:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force; a new value takes effect at the next turn."""
+        """The settings in force. A new value counts at once, also for a turn under way.
+
+        `model` and what belongs to a provider count at `switch_model` only.
+        """
         return self._settings
 
     @settings.setter
@@ -505,14 +508,15 @@ class Session:
         return [NoteAdded(turn, "warning", text) for text in said]
 
     async def run_compaction(self, focus: str = "") -> AsyncGenerator[CtxEvent, None]:
-        """Compact now, because the user asked. Ends with CompactionFinished or CompactionFailed."""
+        """Compact now, because the user asked; there is one CompactionFinished or CompactionFailed.
+
+        Raises BusyError if a turn runs, AuthError if the provider takes no key of ours.
+        """
         with self._busy():
             self._stop_watching()
-            await self._load_facts()
             focus = clean_text(self._ports.redactor.text(focus))
             attempt = Attempt(self.transcript.turn, "manual", focus)
-            compaction = self._stoppable(background.compact_anew(self._engine, attempt))
-            async with aclosing(compaction) as events:
+            async with aclosing(self._stoppable(self._compact(attempt))) as events:
                 async for event in events:
                     self._notice(event)
                     yield event
@@ -520,6 +524,12 @@ class Session:
                 yield note
             yield ContextChanged(self.transcript.turn)
             self._save_metadata()
+
+    async def _compact(self, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
+        await self._load_facts()
+        async with aclosing(background.compact_anew(self._engine, attempt)) as events:
+            async for event in events:
+                yield event
 
     async def _stoppable(
         self, compaction: AsyncGenerator[CtxEvent, None]

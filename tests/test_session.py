@@ -11,6 +11,7 @@ from jupyter_ctx.core.events import CompactionFailed, RetryScheduled, ThinkingDe
 from jupyter_ctx.core.ports import Denied, ModelFacts, TextPart, ThinkingPart
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import BusyError, CompactionError, ConfigError, OverloadedError
+from jupyter_ctx.session import STOPPED_COMPACTION
 from jupyter_ctx.testing import (
     FakeClock,
     FakeTools,
@@ -154,6 +155,24 @@ def test_a_stopped_compaction_says_so_and_leaves_the_session_idle():
 
     assert len(of(events, CompactionFailed)) == 1
     assert len(session.transcript.entries) == before
+    assert (session.state, session.is_running) == ("idle", False)
+
+
+def test_a_compaction_stopped_before_it_begins_says_so_too():
+    """Stop while the provider is still asked about its model is told as any other stop."""
+
+    class Asks(ScriptedModel):
+        async def load_facts(self):
+            session.cancel()
+            await asyncio.Event().wait()
+
+    session = make_session(Asks())
+    events = []
+
+    with pytest.raises(CompactionError, match="stopped"):
+        session.compact(on_event=events.append)
+
+    assert [event.reason for event in of(events, CompactionFailed)] == [STOPPED_COMPACTION]
     assert (session.state, session.is_running) == ("idle", False)
 
 
