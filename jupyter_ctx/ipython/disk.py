@@ -11,9 +11,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..core.blocks import Json
 from ..core.ports import CellType, NotebookCell
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -33,11 +34,13 @@ class DiskNotebook:
 
     `faults` say what is wrong with it, a clause each; `saved_at` is when it was written, in seconds
     since the epoch. A cell without a valid id of its own is called `cell-N` by its place from 1.
+    `widgets` is its `metadata.widgets`, None if it keeps no state of widgets.
     """
 
     cells: tuple[NotebookCell, ...] = ()
     faults: tuple[str, ...] = ()
     saved_at: float = 0.0
+    widgets: Json | None = None
 
 
 def read_notebook(path: str, most_bytes: int = MOST_BYTES) -> DiskNotebook | None:
@@ -58,12 +61,16 @@ def read_notebook(path: str, most_bytes: int = MOST_BYTES) -> DiskNotebook | Non
         return None
     except OSError as error:
         return DiskNotebook(faults=(f"it cannot be read ({error.strerror or error})",))
-    cells, faults = parse_notebook(content)
-    return DiskNotebook(cells, faults, info.st_mtime)
+    return replace(_parse(content), saved_at=info.st_mtime)
 
 
 def parse_notebook(content: bytes) -> tuple[tuple[NotebookCell, ...], tuple[str, ...]]:
     """Return the cells of a notebook of any version, and what is wrong with it."""
+    found = _parse(content)
+    return found.cells, found.faults
+
+
+def _parse(content: bytes) -> DiskNotebook:
     faults: list[str] = []
     try:
         text = content.decode("utf-8-sig")
@@ -74,17 +81,19 @@ def parse_notebook(content: bytes) -> tuple[tuple[NotebookCell, ...], tuple[str,
         notebook = json.loads(text)
     except ValueError as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        return (), (*faults, f"it is no valid JSON{where}")
+        return DiskNotebook(faults=(*faults, f"it is no valid JSON{where}"))
     except RecursionError:
-        return (), (*faults, "its JSON is nested too deeply")
+        return DiskNotebook(faults=(*faults, "its JSON is nested too deeply"))
     if not isinstance(notebook, dict):
-        return (), (*faults, "it is no notebook")
+        return DiskNotebook(faults=(*faults, "it is no notebook"))
     raw = _upgrade(notebook, faults)
     cells = tuple(_read_cells(raw, faults))
     told = [*faults[:MOST_FAULTS]]
     if len(faults) > MOST_FAULTS:
         told.append(f"{len(faults) - MOST_FAULTS:,} more faults")
-    return cells, tuple(told)
+    metadata = notebook.get("metadata")
+    widgets = metadata.get("widgets") if isinstance(metadata, dict) else None
+    return DiskNotebook(cells, tuple(told), widgets=widgets if isinstance(widgets, dict) else None)
 
 
 def _upgrade(notebook: dict[str, Any], faults: list[str]) -> list[object]:

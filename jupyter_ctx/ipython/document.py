@@ -26,6 +26,8 @@ OUTPUT_CHARS = 200_000
 ALL_OUTPUT_CHARS = 1_000_000
 """So much is asked for at once; outputs that came stay known until they change."""
 
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
 NO_EDITS = "Not applied: no front end that can change the notebook answers here."
 
 _TYPES: Mapping[object, CellType] = {"code": "code", "markdown": "markdown", "raw": "raw"}
@@ -107,7 +109,14 @@ class Document:
         cells = tuple(self._complete(cell) for cell in told)
         there = {cell.id for cell in cells}
         self._outputs = {name: one for name, one in self._outputs.items() if name in there}
-        return NotebookState(cells, "front end", path, answer.get("can_edit") is True)
+        can_edit = answer.get("can_edit") is True
+        widgets = await self._saved_widgets(path) if any(map(_shows_widget, cells)) else None
+        return NotebookState(cells, "front end", path, can_edit, widgets=widgets)
+
+    async def _saved_widgets(self, path: str | None) -> Json | None:
+        """Return what the file keeps of widgets; a page does not tell of them."""
+        found = None if path is None else await asyncio.to_thread(self._read, path)
+        return None if found is None else found.widgets
 
     def _missing(self, told: Sequence[_Told], executed: Sequence[Cell]) -> list[str]:
         """Return the cells whose outputs nobody here knows, as many as may be asked for at once."""
@@ -149,7 +158,7 @@ class Document:
             else cell
             for cell in found.cells
         )
-        return NotebookState(cells, "disk", path, faults=found.faults)
+        return NotebookState(cells, "disk", path, faults=found.faults, widgets=found.widgets)
 
     def _read(self, path: str) -> DiskNotebook | None:
         """Read the file, unless it is the one that was read last."""
@@ -221,6 +230,11 @@ def _unread(chars: int) -> tuple[Json, ...]:
         return ()
     text = f"[outputs of {chars:,} characters, from before this kernel; not loaded]"
     return ({"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}},)
+
+
+def _shows_widget(cell: NotebookCell) -> bool:
+    bundles = (output.get("data") for output in cell.outputs)
+    return any(isinstance(data, Mapping) and WIDGET_MIME in data for data in bundles)
 
 
 def _as_run(cell: Cell) -> NotebookCell:

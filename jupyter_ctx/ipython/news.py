@@ -215,7 +215,7 @@ def _outputs(view: CellView) -> list[str]:
     """Return a preview of a cell's outputs: both ends of their text, or what they are."""
     if not view.outputs:
         return ["(no output)"]
-    text = render_outputs(view.outputs, max_images=0).text.strip()
+    text = render_outputs(view.outputs, max_images=0, widgets=view.widgets).text.strip()
     if len(text) > OUTPUT_CHARS:
         said = shorten(summarise_outputs(view.outputs), 200)
         head, tail = text[: OUTPUT_CHARS // 2], text[-OUTPUT_CHARS // 4 :]

@@ -240,7 +240,7 @@ def _part(view: CellView, with_outputs: bool, *, is_alone: bool) -> _Part:
     body = head + source
     if view.is_edited and view.run is not None:
         body = f"{body.rstrip()}\n\n[the source that ran]\n{resolve(view.run.source)}"
-    rendered = render_outputs(view.outputs)
+    rendered = render_outputs(view.outputs, widgets=view.widgets)
     if rendered.text:
         body = f"{body.rstrip()}\n\n[outputs]\n{rendered.text}"
     return _Part(view, body, lines, rendered.images, rendered.mime_types)

@@ -71,7 +71,8 @@ class CellView:
     """A cell as it stands now and, if this kernel ran it, as it ran (`run`).
 
     `count` is N of In[N] as shown, None: none. `gone` says where a cell that ran is not any more:
-    "no longer in the notebook"; "" of a cell that is there.
+    "no longer in the notebook"; "" of a cell that is there. `widgets` is what the file keeps of the
+    widgets in outputs that this kernel did not make (`metadata.widgets`).
     """
 
     id: str
@@ -82,6 +83,7 @@ class CellView:
     failed: bool = False
     run: Cell | None = None
     gone: str = ""
+    widgets: Json | None = None
 
     @property
     def is_gone(self) -> bool:
@@ -150,6 +152,8 @@ def merge(state: NotebookState, executed: Sequence[Cell]) -> list[CellView]:
         if run is not None:
             used.add(run.id)
             view = _with_run(view, run)
+        else:
+            view = replace(view, widgets=state.widgets)
         views.append(view)
     gone = [_view_of(cell) for cell in executed if cell.id not in used and not cell.is_agent]
     where = GONE[state.source]

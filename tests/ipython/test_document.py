@@ -16,6 +16,7 @@ from jupyter_ctx.errors import ToolError
 from jupyter_ctx.ipython.document import Document, resolve_path
 from jupyter_ctx.ipython.frontend import NoFrontendError, RefusedError
 from jupyter_ctx.testing import FakeKernel
+from jupyter_ctx.tools.notebook import make_read_cell
 from jupyter_ctx.tools.outline import merge
 
 OUTPUT = {"output_type": "stream", "name": "stdout", "text": "old\n"}
@@ -93,6 +94,48 @@ def test_cells_that_share_an_id_are_told_apart(tmp_path: Path) -> None:
     assert [cell.source for cell in first.cells] == ["1", "2", "3"]
     assert [cell.id for cell in first.cells] == ["a", "a~2", "a~2~2"]
     assert first == second
+
+
+WIDGET_STATE = {
+    "application/vnd.jupyter.widget-state+json": {
+        "state": {
+            "m1": {
+                "model_name": "IntProgressModel",
+                "state": {"value": 9, "max": 9, "description": "Rows"},
+            }
+        }
+    }
+}
+WIDGET = {
+    "output_type": "display_data",
+    "data": {
+        "application/vnd.jupyter.widget-view+json": {"model_id": "m1"},
+        "text/plain": "IntProgress(value=2, description='Rows', max=9)",
+    },
+    "metadata": {},
+}
+
+
+@pytest.mark.parametrize("has_page", [False, True])
+def test_saved_widgets_are_told_as_what_they_show(tmp_path: Path, has_page: bool) -> None:
+    """A widget from before this kernel is told by its saved state: where a page shows it, too."""
+    path = tmp_path / "sub" / "a.ipynb"
+    path.parent.mkdir()
+    cell = {"id": "c1", "cell_type": "code", "source": "bar", "execution_count": 1}
+    cells = [{**cell, "outputs": [WIDGET]}]
+    metadata = {"widgets": WIDGET_STATE}
+    saved = {"nbformat": 4, "nbformat_minor": 5, "cells": cells, "metadata": metadata}
+    path.write_text(json.dumps(saved))
+    told = [shown("c1", "bar", execution_count=1, output_chars=200)]
+    page = Page(told, {"c1": [WIDGET]}) if has_page else None
+    document = Document(FakeKernel(), lambda: str(path), page)
+    read = make_read_cell(FakeKernel(), document)
+
+    output = asyncio.run(read.run({"cell_id": "c1", "outputs": True}, 10_000))
+
+    assert isinstance(output.text, str)
+    assert "[widget: Rows 9/9]" in output.text
+    assert "value=2" not in output.text
 
 
 @pytest.mark.parametrize("error", [NoFrontendError("none"), RefusedError("failed", "no", {})])
