@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.attachments import Attachment
 from ..core.blocks import Text, ToolUse
-from ..core.ports import Kernel, Notebook, SpooledText, ToolRunner
+from ..core.ports import Kernel, Notebook, SpooledText, ToolOutput, ToolRunner
 from ..errors import PromptError, ToolError
-from ..tools.base import find_near, quote_names
+from ..tools.base import NEAR_NAMES, find_near, is_like, quote_names
 from ..tools.notebook import load_views
 from ..tools.outline import CellView
 from ..tools.outputs import Rendered, render_outputs
 from ..tools.project import Place, Project
 from ..tools.terminal import resolve
 from .mentions import Mention
+from .nearby import near_files
 from .place import find_folder
 
 MOST_MENTIONS = 30
@@ -119,12 +121,23 @@ class _Look:
         return [_text(f"@{name}, as it is now", await self._tell("inspect", names=[name]))]
 
     async def _unknown(self, mention: Mention, name: str) -> str:
-        known = [variable.name for variable in await self._attacher.kernel.load_variables()]
-        near = quote_names(f"@{one}" for one in find_near(name, known))
-        what = f"`{mention}` names no variable and no file"
         if mention.word in ("cell", "out"):
             return f"`{mention}` wants a number or id: `@{mention.word}:3`."
+        known = [variable.name for variable in await self._attacher.kernel.load_variables()]
+        files = await self._near_files(mention)
+        parts = [one for one in known if name.lower() in one.lower().split("_")][-NEAR_NAMES:]
+        near_names = dict.fromkeys([*parts, *find_near(name, known)])
+        is_any = not files and not parts
+        found = [f"@{one}" for one in near_names if is_any or one in parts or is_like(name, one)]
+        near = quote_names([*files, *found] if name != mention.word else [*found, *files])
+        what = f"`{mention}` names no variable and no file"
         return f"{what}. Nearest: {near}." if near else f"{what}; there is no variable yet."
+
+    async def _near_files(self, mention: Mention) -> list[str]:
+        project = self._attacher.project
+        if project is None:
+            return []
+        return await asyncio.to_thread(near_files, project, mention.word)
 
     def _has_file(self, path: str) -> bool:
         project = self._attacher.project
@@ -141,12 +154,20 @@ class _Look:
             raise PromptError(f"`{mention}` is a path, and there is no project folder here.")
         place = _find_file(project, mention.word)
         if not os.path.lexists(place.path):
-            raise PromptError(f"`{mention}`: {project.missing(place)}")
-        return [_text(f"@{place.name}", await self._tell("read_file", path=place.path))]
+            known = project.missing(place)
+            near = quote_names(await self._near_files(mention))
+            raise PromptError(f"`{mention}`: {known}" + (f" Did you mean {near}?" if near else ""))
+        output = await self._run("read_file", path=place.path)
+        return [_text(f"@{place.name}", self._words(output)), *output.images]
 
     async def _tell(self, tool: str, **given: object) -> str:
         """Return what a tool of the session tells, at most as long as an attachment may be."""
-        output = await self._attacher.tools.run(ToolUse("mention", tool, given), self._cap)
+        return self._words(await self._run(tool, **given))
+
+    async def _run(self, tool: str, **given: object) -> ToolOutput:
+        return await self._attacher.tools.run(ToolUse("mention", tool, given), self._cap)
+
+    def _words(self, output: ToolOutput) -> str:
         text = output.text.head if isinstance(output.text, SpooledText) else output.text
         return _cut(text, self._cap, "the tool tells the rest")
 
@@ -162,7 +183,7 @@ class _Look:
         view = self._view(mention)
         outputs = view.run.outputs if view.run is not None else view.outputs
         title = f"{mention}, the output of cell {view.id}"
-        return _rendered(title, render_outputs(outputs), self._cap, view.id)
+        return _rendered(title, render_outputs(outputs, widgets=view.widgets), self._cap, view.id)
 
     def _view(self, mention: Mention) -> CellView:
         """Return the cell of that number, as this kernel ran it if it did; else of that id."""

@@ -160,11 +160,8 @@ def _entries(project: Project, folder: str) -> dict[str, bool]:
 
 def _mention_of(path: str, is_folder: bool) -> str:
     """Return the mention of a path, in quotes if it needs them; "" if no mention can name it."""
-    from .mentions import Mention, parse
+    from .mentions import Mention, mention_of, parse
 
     if is_folder:
         return f"@{path}/" if parse(f"@{path}/x").mentions == (Mention(f"{path}/x"),) else ""
-    plain, quoted = f"@{path}", f'@"{path}"'
-    if parse(plain).mentions == (Mention(path),):
-        return plain
-    return quoted if parse(quoted).mentions == (Mention(path, is_quoted=True),) else ""
+    return mention_of(path)

@@ -108,6 +108,14 @@ def find_begun(text: str) -> str | None:
     return None if is_code else begun[1]
 
 
+def mention_of(path: str) -> str:
+    """Return the mention of a file, in quotes if it needs them; "" if no mention can name it."""
+    plain, quoted = f"@{path}", f'@"{path}"'
+    if parse(plain).mentions == (Mention(path),):
+        return plain
+    return quoted if parse(quoted).mentions == (Mention(path, is_quoted=True),) else ""
+
+
 def _can_begin(text: str, at: int) -> bool:
     return at == 0 or text[at - 1].isspace() or text[at - 1] in _BEFORE
 

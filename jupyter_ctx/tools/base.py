@@ -14,6 +14,9 @@ from ..core.ports import ToolOutput, ToolSpec
 NEAR_NAMES = 5
 """So many near names are listed for an unknown one."""
 
+LEAST_ALIKE = 0.5
+"""How alike a near name is at least, from 0 to 1 (difflib's ratio)."""
+
 NAMES_SEARCHED = 5_000
 """So many names, the last ones, are compared with an unknown one."""
 
@@ -53,8 +56,14 @@ def find_near(name: str, names: Iterable[str]) -> list[str]:
     """Return the known names nearest to `name`, the best first; the last ones if none is near."""
     known = list(names)[-NAMES_SEARCHED:]
     exact_but_case = [other for other in known if other.lower() == name.lower()]
-    near = difflib.get_close_matches(name[:200], known, NEAR_NAMES, 0.5)
+    near = difflib.get_close_matches(name[:200], known, NEAR_NAMES, LEAST_ALIKE)
     return list(dict.fromkeys([*exact_but_case, *near]))[:NEAR_NAMES] or known[-NEAR_NAMES:]
+
+
+def is_like(name: str, other: str) -> bool:
+    """Whether a known name is near to `name`, and not only one of those that there are."""
+    near = difflib.get_close_matches(name[:200].lower(), [other.lower()], 1, LEAST_ALIKE)
+    return bool(near)
 
 
 def quote_names(names: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ counts: a page of it that was read makes that version seen.
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,10 +26,12 @@ from .filetypes import (
     FileText,
     decode,
     describe_bytes,
+    find_kind,
     has_wide_bom,
     looks_binary,
 )
 from .find_files import make_search_files
+from .images import BadImageError, is_shown_kind, load_image
 from .outline import describe_notebook, merge, outline
 from .pages import LINE_FIELDS, Slice, read_page, read_stream
 from .project import Place, Project
@@ -39,6 +42,9 @@ HEAD_CHARS = 2_000
 
 MOST_NOTEBOOK_BYTES = 64 * 1024 * 1024
 """A larger notebook is not outlined: parsing takes several times its size of memory."""
+
+MOST_PICTURE_BYTES = 32 * 1024 * 1024
+"""A larger picture is not shown: decoding takes several times its size of memory."""
 
 MOST_PAGED_BYTES = 2**30
 """Lines are not looked for in a larger file: that would take many seconds."""
@@ -95,7 +101,7 @@ def _make_read(files: FileTools) -> Tool:
     async def run(arguments: Json, cap_chars: int) -> ToolOutput:
         place = files.project.find(str(arguments["path"]))
         wanted = Slice.of(arguments)
-        return ToolOutput(await asyncio.to_thread(_read, files, place, wanted, cap_chars))
+        return await asyncio.to_thread(_look, files, place, wanted, cap_chars)
 
     spec = ToolSpec(
         "read_file",
@@ -196,6 +202,25 @@ def _is_same(path: str, own: str) -> bool:
 
 
 # Reading ----------------------------------------------------------------------------------------
+
+
+def _look(files: FileTools, place: Place, wanted: Slice, cap_chars: int) -> ToolOutput:
+    """Return what a file holds; a picture is shown beside the words about it."""
+    with opened(files.project, place) as (stream, state):
+        head = stream.read(SNIFFED_BYTES)
+        is_picture = is_shown_kind(head) and state.st_size <= MOST_PICTURE_BYTES
+        data = head + read_most(stream, MOST_PICTURE_BYTES) if is_picture else b""
+    if not is_picture:
+        return ToolOutput(_read(files, place, wanted, cap_chars))
+    about = f"{place.name}: {len(data):,} bytes"
+    try:
+        image, (width, height) = load_image(base64.b64encode(data).decode("ascii"))
+    except BadImageError as error:
+        return ToolOutput(f"{about}, {describe_bytes(data)}. It cannot be shown: {error}.")
+    scaled = (image.width_px, image.height_px) != (width, height)
+    size = f", shown at {image.width_px:,}×{image.height_px:,}" if scaled else ""
+    text = f"{about}, {find_kind(data)}, {width:,}×{height:,} px{size}."
+    return ToolOutput(text, images=(image,), mime_types=(image.media_type,))
 
 
 def _read(files: FileTools, place: Place, wanted: Slice, cap_chars: int) -> str:

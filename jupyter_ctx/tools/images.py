@@ -71,6 +71,11 @@ def load_image(data: str, *, max_edge_px: int = MAX_EDGE_PX) -> tuple[Image, tup
         raise BadImageError(f"broken: {str(error)[:100] or type(error).__name__}") from error
 
 
+def is_shown_kind(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a picture of a kind that is sent."""
+    return head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"))
+
+
 def _decode(data: str) -> bytes:
     try:
         raw = base64.b64decode(data, validate=False)

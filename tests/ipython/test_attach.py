@@ -95,7 +95,12 @@ def attacher(tmp_path: Path) -> Attacher:
     """Return an attacher over a kernel with a few names and cells, and a folder with a file."""
     (tmp_path / "data.csv").write_text("a,b\n1,2\n")
     (tmp_path / "Makefile").write_text("all:\n")
-    names = {"df": pd.DataFrame({"city": ["Rome"], "n": [3]}), "lazy": Loud(), "data": [1, 2]}
+    names = {
+        "df": pd.DataFrame({"city": ["Rome"], "n": [3]}),
+        "lazy": Loud(),
+        "data": [1, 2],
+        "frame_of_cities": 1,
+    }
     return made(tmp_path, names)
 
 
@@ -174,6 +179,31 @@ async def test_a_file(attacher: Attacher) -> None:
     assert (await attach(attacher, "@Makefile"))[0].startswith("[@Makefile]\nall:")
 
 
+@pytest.mark.parametrize(("kind", "name"), [("PNG", "p.png"), ("JPEG", "p"), ("GIF", "p.gif")])
+async def test_a_picture_is_seen(attacher: Attacher, tmp_path: Path, kind: str, name: str) -> None:
+    """A picture of any kind that is sent is attached as one, scaled as those of `run_code` are."""
+    Pillow.new("RGB", (3_000, 1_500), "red").save(tmp_path / name, kind)
+
+    text, image = await attacher.load(parse(f"@./{name}").mentions)
+
+    assert isinstance(text, Text)
+    assert isinstance(image, Image)
+    assert text.text.startswith(f"[@{name}]\n{name}: ")
+    assert "3,000×1,500 px, shown at 1,568×784." in text.text
+    assert (image.width_px, image.height_px) == (1_568, 784)
+
+
+async def test_a_broken_picture_is_described(attacher: Attacher, tmp_path: Path) -> None:
+    """What only begins as a picture is told in words: the provider would refuse the request."""
+    (tmp_path / "half.png").write_bytes(base64.b64decode(picture())[:80])
+
+    (text,) = await attacher.load(parse("@half.png").mentions)
+
+    assert isinstance(text, Text)
+    assert "80 bytes, PNG image" in text.text
+    assert "It cannot be shown: broken" in text.text
+
+
 async def test_a_cell_by_number_and_id(attacher: Attacher) -> None:
     """A cell attaches its source and state, without its output."""
     (by_number,) = await attach(attacher, "@cell:1")
@@ -224,11 +254,21 @@ async def test_without_an_error(tmp_path: Path) -> None:
         ("@./data.cvs", "`@./data.cvs`: There is no file `data.cvs`.*Nearest: `data.csv`"),
         ("@../x", "must not hold `..`"),
         ("@/etc/passwd", "lies outside the project"),
+        ("@sales.csv", "names no variable and no file. Nearest: `@raw/2026/Sales.csv`"),
+        ("@old/sales.csv", "no folder `old`.*Did you mean `@raw/2026/Sales.csv`"),
+        ("@sales", "no file. Nearest: `@raw/2026/Sales.csv`"),
+        ("@notes", 'no file. Nearest: `@"raw/my notes.txt"`'),
+        ("@frame", "no file. Nearest: `@frame_of_cities`"),
         ("@df @nope @out:98", "`@nope`.*`@out:98`.*Nothing was sent"),
     ],
 )
-async def test_what_is_not_there_is_refused(attacher: Attacher, text: str, words: str) -> None:
+async def test_what_is_not_there_is_refused(
+    attacher: Attacher, tmp_path: Path, text: str, words: str
+) -> None:
     """A mention that names nothing is an error that lists near names, and how to write an `@`."""
+    (tmp_path / "raw" / "2026").mkdir(parents=True)
+    (tmp_path / "raw" / "2026" / "Sales.csv").write_text("a\n")
+    (tmp_path / "raw" / "my notes.txt").write_text("a\n")
     with pytest.raises(PromptError, match=f"(?s){words}") as raised:
         await attach(attacher, text)
     assert "@@" in str(raised.value)
