@@ -118,13 +118,13 @@ def parse(text: str) -> tuple[Command, str]:
 
 def complete(host: Host, text: str) -> list[str]:
     """Return what the last word of a begun command may become."""
-    name, *words = re.split(r"\s+", text.lstrip())
-    if not words:
+    name, *said = re.split(r"\s+", text.lstrip())
+    if not said:
         return [f"/{one}" for one in COMMANDS if one.startswith(name[1:].lower())]
     command = COMMANDS.get(name[1:].lower())
     if command is None:
         return []
-    *before, begun = words
+    *before, begun = said
     found = (choice.split(" ") for choice in command.choices(host))
     fit = (one for one in found if one[: len(before)] == before and len(one) > len(before))
     return [*dict.fromkeys(one[len(before)] for one in fit if one[len(before)].startswith(begun))]
@@ -298,8 +298,8 @@ def _new(host: Host, argument: str) -> Shown:
 
 def _resume(host: Host, argument: str) -> Shown:
     session = host.resume(argument or None)
-    turns = session.transcript.turn
-    return _said(f"Resumed session {session.id}: {turns:,} turns so far.")
+    turns = words.count(session.transcript.turn, "turn")
+    return _said(f"Resumed session {session.id}: {turns} so far.")
 
 
 def _permissions(host: Host, argument: str) -> Shown:

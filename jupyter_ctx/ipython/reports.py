@@ -162,9 +162,8 @@ def _forecast(context: Mapping[str, object]) -> str:
     if not isinstance(compaction, Mapping):
         return ""
     mode, left = compaction.get("mode"), compaction.get("steps_left")
-    said = (
-        f"Compaction: {mode}; {words.count(_int(context.get('compactions')), 'compaction')} so far."
-    )
+    made = _int(context.get("compactions"))
+    said = f"Compaction: {mode}; {words.count(made, 'compaction')} so far."
     if isinstance(left, int):
         said += (
             " The next comes after this step."
@@ -173,8 +172,9 @@ def _forecast(context: Mapping[str, object]) -> str:
         )
     account, price = compaction.get("account"), compaction.get("price")
     if isinstance(account, int | float) and isinstance(price, int | float):
+        since = "since the last" if made else "so far"
         said += (
-            f" Paid since the last for carrying what it would drop: {account:,.0f} weighted "
+            f" Paid {since} for carrying what it would drop: {account:,.0f} weighted "
             f"tokens; its price: {price:,.0f}."
         )
     return said
@@ -265,7 +265,7 @@ def summary_report(found: Mapping[str, object], missing: Sequence[str] = ()) -> 
     if isinstance(replaced, Mapping):
         first, last = replaced.get("first_turn"), replaced.get("last_turn")
         span = f"turn {first}" if first == last else f"turns {first} to {last}"
-        turns = f"It replaced {replaced.get('messages')} messages of {span}."
+        turns = f"It replaced {words.count(_int(replaced.get('messages')), 'message')} of {span}."
     cost, seconds = found.get("cost_usd"), found.get("seconds")
     figures = [
         f"{_int(found.get('tokens_before')):,} → {_int(found.get('tokens_after')):,} tokens",

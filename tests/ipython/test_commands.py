@@ -178,14 +178,16 @@ def test_an_estimate_is_marked_and_only_an_estimate() -> None:
 
 
 def test_the_account_is_told_in_words() -> None:
-    """Where an account is kept, `/context` says what was paid and what a compaction costs."""
+    """Where an account is kept, `/context` says what was paid, since when, and the price."""
     kept = {"mode": "economic", "account": 12_345.6, "price": 33_000.0, "steps_left": 9}
     none = {**kept, "account": None, "price": None}
     base = {"model": "m", "used_tokens": 42, "parts": {}, "window_tokens": 420}
-    told = "Paid since the last for carrying what it would drop: 12,346 weighted tokens; its price"
+    told = "for carrying what it would drop: 12,346 weighted tokens; its price: 33,000."
 
-    text = context_report({**base, "compaction": kept})[1]
-    assert f"in about 9 steps. {told}: 33,000." in text
+    first = context_report({**base, "compactions": 0, "compaction": kept})[1]
+    later = context_report({**base, "compactions": 2, "compaction": kept})[1]
+    assert f"0 compactions so far. The next comes in about 9 steps. Paid so far {told}" in first
+    assert f"Paid since the last {told}" in later
     assert "Paid" not in context_report({**base, "compaction": none})[1]
 
 
@@ -203,6 +205,16 @@ def test_summary_before_any_compaction(host: Host) -> None:
         run(host, "/summary")
     with pytest.raises(PromptError, match="takes the number"):
         run(host, "/summary last")
+
+
+def test_one_is_no_plural() -> None:
+    """What is counted agrees with its number: one message of one turn, one turn."""
+    replaced = {"first_turn": 1, "last_turn": 1, "messages": 1}
+    host = Host(make_session(ScriptedModel(reply("Hi."))))
+    host.session.ask("one")
+
+    assert "It replaced 1 message of turn 1." in summary_report({"replaced": replaced})[1]
+    assert shown(host, "/resume").text.endswith(": 1 turn so far.")
 
 
 def test_compact_then_summary() -> None:
