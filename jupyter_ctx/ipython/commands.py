@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from ..config import PermissionMode
 from ..core.events import CompactionFailed, CtxEvent
 from ..errors import PromptError
-from . import reports, words
+from . import changes, reports, words
 from .markdown import escape
 
 if TYPE_CHECKING:
@@ -171,11 +171,9 @@ def _summary(host: Host, argument: str) -> Shown:
         return _summary_undo(session, rest[0] if rest else "")
     if act.lower() == "edit":
         edited = session.edit_summary(rest[0] if rest else "")
-        tokens = session.context()["used_tokens"]
-        assert isinstance(tokens, int)
         return _said(
             f"The summary of compaction {edited.n} is edited by you.",
-            reports.anew_line(session, tokens),
+            changes.anew_line(session),
             *_told(session),
         )
     if argument and not argument.isdecimal():
@@ -191,7 +189,7 @@ def _summary(host: Host, argument: str) -> Shown:
         raise PromptError(f"This session has no compaction {argument}; it has 1 to {there}.")
     active = session.transcript.active_compaction
     is_newest = active is not None and active.n == entry.n
-    price = reports.undo_line(session, session.plan_undo()) if is_newest else ""
+    price = changes.undo_line(session, session.plan_undo()) if is_newest else ""
     report = reports.summary_report(found, session.missing_names(entry.n))
     return Shown(*reports.join(report, price), {SUMMARY_MIME: found})
 
@@ -203,7 +201,7 @@ def _summary_undo(session: Session, number: str) -> Shown:
     back = words.count(undo.messages, "message") + (" stand" if undo.messages > 1 else " stands")
     lines = [
         f"Compaction {undo.entry.n} is undone: {back} in its place again.",
-        reports.anew_line(session, undo.tokens),
+        changes.anew_line(session, undo.tokens),
     ]
     if session.is_compaction_due:
         lines.append("They leave too little room, so the next call is preceded by a compaction.")
@@ -213,16 +211,16 @@ def _summary_undo(session: Session, number: str) -> Shown:
 def _rewind(host: Host, argument: str) -> Shown:
     session = host.session
     if not argument:
-        return Shown(*reports.turns_report(session))
+        return Shown(*changes.turns_report(session))
     if not argument.isdecimal():
         raise PromptError(f"/rewind takes the number of a turn, not {argument[:40]!r}.")
     rewind = session.rewind(int(argument))
     gone = words.count(len(rewind.turns), "turn")
     lines = [
         f"The conversation is again as it was before turn {rewind.entry.turn}; {gone} taken out.",
-        *reports.put_back_lines(session, rewind),
-        reports.ran_line(rewind),
-        reports.rewound_line(session, rewind),
+        *changes.put_back_lines(session, rewind),
+        changes.ran_line(rewind),
+        changes.rewound_line(session, rewind),
     ]
     return _said(*lines, *_told(session))
 
@@ -232,7 +230,7 @@ def _undo(host: Host, argument: str) -> Shown:
     if argument and not argument.isdecimal():
         raise PromptError(f"/undo takes the number of an edit, not {argument[:40]!r}.")
     undo = session.undo(int(argument) if argument else None)
-    return Shown(*reports.join(reports.undo_report(undo), *_told(session)))
+    return Shown(*reports.join(changes.undo_report(undo), *_told(session)))
 
 
 def _edit_numbers(host: Host) -> Sequence[str]:
@@ -346,7 +344,7 @@ def _model(host: Host, argument: str) -> Shown:
         session.switch_model(argument)
         host.put_setting("model", argument)
     name = session.model_name
-    lines = reports.model_lines(session, switched=name != before, is_known=_knows(host, name))
+    lines = changes.model_lines(session, switched=name != before, is_known=_knows(host, name))
     return _said(*lines)
 
 

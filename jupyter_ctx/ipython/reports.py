@@ -1,4 +1,7 @@
-"""What commands show, as Markdown and as plain text; pure functions of JSON and values."""
+"""What commands show, as Markdown and as plain text; pure functions of JSON and values.
+
+What those show that change the conversation is in `changes.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from ..core.blocks import PART_NAMES, Message, Part, title_of
+from ..core.blocks import PART_NAMES, Part
 from ..core.preparation import State
-from ..core.usage import Prices, Usage
 from . import words
-from .asked import unified
-from .markdown import escape, fence, safe_markdown
-from .plaintext import plain, shown_exactly
-
-if TYPE_CHECKING:
-    from ..core.edits import EditUndo
-    from ..core.rewind import Rewind
-    from ..core.summaries import Undo
-    from ..session import Session
+from .markdown import escape, safe_markdown
+from .plaintext import plain
 
 Report = tuple[str, str]
 Row = tuple[str, ...]
@@ -32,8 +27,6 @@ SOURCE_TEXTS = {
     "table": "from the bundled table",
     "unknown": "not known",
 }
-
-
 PREPARATIONS: dict[State, str] = {
     "none": "",
     "running": "Its summary is being written in the background.",
@@ -60,19 +53,12 @@ BREAK_CAUSES = {
     "settings": "a setting was changed",
 }
 UNEXPLAINED = "nothing known"
+SUMMARY_STATES = {"edited": "edited by you", "undone": "undone"}
 MOST_MISSES = 10
 """So many cache misses have a row, the newest; those before are counted."""
 
-DIFF_LINES = 200
-"""So many lines of what an undo put back are shown."""
-
-MOST_TURNS = 10
-"""So many turns are listed to go back to, the newest."""
-
 MOST_ROWS_OF_A_KIND = 5
 """More things of one kind that a compaction put back share a row."""
-
-SUMMARY_STATES = {"edited": "edited by you", "undone": "undone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +105,7 @@ def context_report(
     used, window = _int(context.get("used_tokens")), context.get("window_tokens")
     about = "≈" if context.get("is_estimate") else ""
     whole = window if isinstance(window, int) and window > 0 else None
-    source = _source_text(str(context.get("window_source")), whole, set_window)
+    source = source_text(str(context.get("window_source")), whole, set_window)
     title = f"{about}{used:,} tokens, window unknown. Model {context.get('model')}."
     if whole is not None:
         percent = f"{about}{round(100 * used / whole)} %"
@@ -150,13 +136,6 @@ def context_report(
     )
 
 
-def _source_text(source: str, window: int | None, set_window: int) -> str:
-    """Return who says how large the window is; one that is set does, where it is in force."""
-    if set_window > 0 and window == set_window:
-        return "as set"
-    return SOURCE_TEXTS.get(source, "")
-
-
 def _forecast(context: Mapping[str, object]) -> str:
     compaction = context.get("compaction")
     if not isinstance(compaction, Mapping):
@@ -185,6 +164,13 @@ def _spent(context: Mapping[str, object]) -> str:
     money = words.money(cost) if isinstance(cost, int | float) else "price not known"
     read = f", {round(100 * ratio)} % of input read from cache" if isinstance(ratio, float) else ""
     return f"Session so far: {money}{read}."
+
+
+def source_text(source: str, window: int | None, set_window: int) -> str:
+    """Return who says how large the window is; one that is set does, where it is in force."""
+    if set_window > 0 and window == set_window:
+        return "as set"
+    return SOURCE_TEXTS.get(source, "")
 
 
 def cost_report(cost: Mapping[str, object]) -> Report:
@@ -320,154 +306,6 @@ def pins_report(pins: Mapping[int, str], made: int | None = None) -> Report:
         lead = f"Pin {made} is kept; the model hears of it with the next prompt."
     shown = pins if made is None else {made: pins[made]}
     return join(lead, *(f"{n}: {text}" for n, text in sorted(shown.items())))
-
-
-def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> list[str]:
-    """Return what is known of the model, and after a switch what it does to the cache.
-
-    A name that is not known is no error: compatible servers have names of their own.
-    """
-    facts = session.facts
-    source = _source_text(facts.window_source, facts.window_tokens, session.settings.window_tokens)
-    window = f"{facts.window_tokens:,} tokens ({source})" if facts.window_tokens else "not known"
-    lines = [f"Model: {facts.label or session.model_name}.", f"Window: {window}."]
-    prices = facts.prices
-    if prices is None:
-        lines.append("Price: not known.")
-    else:
-        lines.append(
-            f"Price per million tokens: ${prices.input:g} in, ${prices.output:g} out, "
-            f"${prices.cache_read:g} read from cache. Source: {prices.source}."
-        )
-    if not is_known and facts.window_source not in ("api", "server"):
-        lines.append(
-            f"This version knows no model {session.model_name}; if the server has none either, "
-            "the next prompt fails."
-        )
-    if switched:
-        lines.append(anew_line(session, _int(session.context().get("used_tokens"))))
-    return lines
-
-
-def anew_line(session: Session, tokens: int) -> str:
-    """Return what the next prompt does to the cache, of which nothing can be read, and its cost."""
-    does = "writes the whole context to the cache anew"
-    if not session.settings.prompt_cache:
-        does = "sends the whole context, as every prompt without the cache"
-    return f"The next prompt {does}: {_anew(session, tokens)}."
-
-
-def undo_line(session: Session, undo: Undo) -> str:
-    """Return what `/summary undo` would do and cost, or why it cannot be done."""
-    if undo.refusal:
-        return undo.refusal
-    back = words.count(undo.messages, "message")
-    return (
-        f"/summary undo puts {back} back; the next prompt is then written anew: "
-        f"{_anew(session, undo.tokens)}."
-    )
-
-
-def turns_report(session: Session) -> Report:
-    """Return the turns that `/rewind` can go back to, and what going back by one would cost."""
-    transcript = session.transcript
-    turns = transcript.turns
-    if not turns:
-        return join("The conversation has no turn yet.")
-    plans = [session.plan_rewind(n) for n in turns[-MOST_TURNS:]]
-    rows = [
-        (
-            str(plan.entry.turn),
-            _title(transcript.prompts.get(plan.entry.turn)),
-            f"≈{plan.tokens:,}",
-            "does not fit" if plan.refusal else f"≈{plan.written_tokens:,}",
-        )
-        for plan in plans
-    ]
-    before = len(turns) - len(rows)
-    return join(
-        table(("Turn", "Prompt", "Tokens before it", "Written anew"), rows, right=2),
-        f"{before:,} more before these." if before else "",
-        rewind_line(session, plans[-1]),
-    )
-
-
-def _title(prompt: Message | None) -> str:
-    return "" if prompt is None else title_of(prompt)
-
-
-def rewind_line(session: Session, rewind: Rewind) -> str:
-    """Return what a rewind would do and cost, or why it cannot be made."""
-    if rewind.refusal:
-        return rewind.refusal
-    undone = ""
-    if rewind.undone:
-        numbers = ", ".join(map(str, sorted(rewind.undone)))
-        undone = f", undoes compaction {numbers}"
-    edits = f", puts back {words.count(len(rewind.edits), 'edit')}" if rewind.edits else ""
-    ran = f" {ran_line(rewind)}" if rewind.ran else ""
-    return (
-        f"/rewind {rewind.entry.turn} takes out {words.count(rewind.messages, 'message')} of "
-        f"{words.count(len(rewind.turns), 'turn')}{undone}{edits}. {rewound_line(session, rewind)}"
-        f"{ran}"
-    )
-
-
-def rewound_line(session: Session, rewind: Rewind) -> str:
-    """Return what the prompt after a rewind costs."""
-    return (
-        f"The next prompt then begins with ≈{rewind.tokens:,} tokens, of which "
-        f"{_anew(session, rewind.written_tokens)} are written anew."
-    )
-
-
-def ran_line(rewind: Rewind) -> str:
-    """Return what a rewind leaves as it is."""
-    if not rewind.ran:
-        return "The kernel's variables stay as they are."
-    calls = ", ".join(f"{count:,} × {name}" for name, count in rewind.ran)
-    return f"Code that ran is not undone ({calls}): what it made and wrote stays."
-
-
-def put_back_lines(session: Session, rewind: Rewind) -> list[str]:
-    """Return which edits a rewind put back, and which it could not, with the reason."""
-    lines = []
-    if rewind.put_back:
-        titles = [session.title_of_edit(n) for n in rewind.put_back[:MOST_TURNS]]
-        more = len(rewind.put_back) - len(titles)
-        lines.append(f"Put back: {', '.join(titles)}{f' and {more:,} more' if more else ''}.")
-    for n, reason in rewind.not_put_back[:MOST_TURNS]:
-        lines.append(f"Not put back: {session.title_of_edit(n)} (edit {n}). {reason}")
-    if more := len(rewind.not_put_back) - MOST_TURNS:
-        lines += [f"{more:,} more not put back."] if more > 0 else []
-    return lines
-
-
-def undo_report(undo: EditUndo) -> Report:
-    """Return what an undo put back, as the difference from what stood there."""
-    title = f"Undone: {undo.title} (edit {undo.n}). The next prompt tells the model."
-    left = f"{words.count(undo.left, 'more edit')} can be undone by /undo." if undo.left else ""
-    part = "text" if undo.edit.kind == "file" else "source"
-    now, then = (str((state or {}).get(part, "")) for state in (undo.edit.after, undo.edit.before))
-    lines = [] if now == then else shown_exactly(unified(now, then)).split("\n")
-    cut = len(lines) - DIFF_LINES
-    shown = "\n".join([*lines[:DIFF_LINES], *([f"… {cut:,} more lines"] if cut > 0 else [])])
-    diff = (fence(shown, "diff"), shown) if shown else ""
-    return join(title, diff, left)
-
-
-def _anew(session: Session, tokens: int) -> str:
-    prices = session.facts.prices
-    cost = "" if prices is None else f", {words.money(_price_anew(prices, tokens, session))}"
-    return f"≈{tokens:,} tokens{cost}"
-
-
-def _price_anew(prices: Prices, tokens: int, session: Session) -> float:
-    """Return what a prompt costs, in USD, of which nothing is read from the cache."""
-    if not session.settings.prompt_cache:
-        return prices.cost_usd(Usage(uncached=tokens))
-    for_an_hour = tokens if session.settings.cache_ttl == "1h" else 0
-    return prices.cost_usd(Usage(uncached=0, cache_write=tokens, cache_write_1h=for_an_hour))
 
 
 def doctor_report(findings: Sequence[Finding]) -> Report:

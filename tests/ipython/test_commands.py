@@ -17,6 +17,7 @@ from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.errors import CompactionError, PromptError
+from jupyter_ctx.ipython.changes import model_lines
 from jupyter_ctx.ipython.commands import (
     COMMANDS,
     CONTEXT_MIME,
@@ -32,7 +33,6 @@ from jupyter_ctx.ipython.reports import (
     context_report,
     cost_report,
     doctor_report,
-    model_lines,
     summary_report,
     table,
 )
