@@ -1,183 +1,21 @@
-"""What the commands say that change the conversation: what they would do, what they did, the price.
-
-Each of them has the next prompt written to the cache anew, in part or whole.
-"""
+"""How the notebook is changed: by the page that shows it, else by the next-cell way."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..core.blocks import Message, title_of
-from ..core.usage import Prices, Usage
-from . import words
-from .asked import unified
-from .markdown import fence
-from .plaintext import shown_exactly
-from .reports import Report, join, source_text, table
-
-if TYPE_CHECKING:
-    from ..core.edits import EditUndo
-    from ..core.rewind import Rewind
-    from ..core.summaries import Undo
-    from ..session import Session
-
-DIFF_LINES = 200
-"""So many lines of what an undo put back are shown."""
-
-MOST_TURNS = 10
-"""So many turns are listed to go back to, the newest."""
+from ..core.ports import Applied, CellChange
+from .livepage import LivePage
+from .nextcell import NextCell
 
 
-def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> list[str]:
-    """Return what is known of the model, and after a switch what it does to the cache.
+class Changes:
+    """Makes changes, one at a time, by whichever way there is. `page` None: there is no link."""
 
-    A name that is not known is no error: compatible servers have names of their own.
-    """
-    facts = session.facts
-    source = source_text(facts.window_source, facts.window_tokens, session.settings.window_tokens)
-    window = f"{facts.window_tokens:,} tokens ({source})" if facts.window_tokens else "not known"
-    lines = [f"Model: {facts.label or session.model_name}.", f"Window: {window}."]
-    prices = facts.prices
-    if prices is None:
-        lines.append("Price: not known.")
-    else:
-        lines.append(
-            f"Price per million tokens: ${prices.input:g} in, ${prices.output:g} out, "
-            f"${prices.cache_read:g} read from cache. Source: {prices.source}."
-        )
-    if not is_known and facts.window_source not in ("api", "server"):
-        lines.append(
-            f"This version knows no model {session.model_name}; if the server has none either, "
-            "the next prompt fails."
-        )
-    if switched:
-        lines.append(anew_line(session))
-    return lines
+    def __init__(self, page: LivePage | None, next_cell: NextCell) -> None:
+        self._page = page
+        self._next_cell = next_cell
 
-
-def anew_line(session: Session, tokens: int | None = None) -> str:
-    """Return what the next prompt does to the cache, of which nothing can be read, and its cost.
-
-    `tokens` is what it takes; None: what is used now.
-    """
-    if tokens is None:
-        used = session.context()["used_tokens"]
-        assert isinstance(used, int)  # the context JSON always has it
-        tokens = used
-    does = "writes the whole context to the cache anew"
-    if not session.settings.prompt_cache:
-        does = "sends the whole context, as every prompt without the cache"
-    return f"The next prompt {does}: {_anew(session, tokens)}."
-
-
-def undo_line(session: Session, undo: Undo) -> str:
-    """Return what `/summary undo` would do and cost, or why it cannot be done."""
-    if undo.refusal:
-        return undo.refusal
-    back = words.count(undo.messages, "message")
-    return (
-        f"/summary undo puts {back} back; the next prompt is then written anew: "
-        f"{_anew(session, undo.tokens)}."
-    )
-
-
-def turns_report(session: Session) -> Report:
-    """Return the turns that `/rewind` can go back to, and what going back by one would cost."""
-    transcript = session.transcript
-    turns = transcript.turns
-    if not turns:
-        return join("The conversation has no turn yet.")
-    plans = [session.plan_rewind(n) for n in turns[-MOST_TURNS:]]
-    rows = [
-        (
-            str(plan.entry.turn),
-            _title(transcript.prompts.get(plan.entry.turn)),
-            f"≈{plan.tokens:,}",
-            "does not fit" if plan.refusal else f"≈{plan.written_tokens:,}",
-        )
-        for plan in plans
-    ]
-    before = len(turns) - len(rows)
-    return join(
-        table(("Turn", "Prompt", "Tokens before it", "Written anew"), rows, right=2),
-        f"{before:,} more before these." if before else "",
-        rewind_line(session, plans[-1]),
-    )
-
-
-def _title(prompt: Message | None) -> str:
-    return "" if prompt is None else title_of(prompt)
-
-
-def rewind_line(session: Session, rewind: Rewind) -> str:
-    """Return what a rewind would do and cost, or why it cannot be made."""
-    if rewind.refusal:
-        return rewind.refusal
-    undone = ""
-    if rewind.undone:
-        numbers = ", ".join(map(str, sorted(rewind.undone)))
-        undone = f", undoes compaction {numbers}"
-    edits = f", puts back {words.count(len(rewind.edits), 'edit')}" if rewind.edits else ""
-    ran = f" {ran_line(rewind)}" if rewind.ran else ""
-    return (
-        f"/rewind {rewind.entry.turn} takes out {words.count(rewind.messages, 'message')} of "
-        f"{words.count(len(rewind.turns), 'turn')}{undone}{edits}. {rewound_line(session, rewind)}"
-        f"{ran}"
-    )
-
-
-def rewound_line(session: Session, rewind: Rewind) -> str:
-    """Return what the prompt after a rewind costs."""
-    return (
-        f"The next prompt then begins with ≈{rewind.tokens:,} tokens, of which "
-        f"{_anew(session, rewind.written_tokens)} are written anew."
-    )
-
-
-def ran_line(rewind: Rewind) -> str:
-    """Return what a rewind leaves as it is."""
-    if not rewind.ran:
-        return "The kernel's variables stay as they are."
-    calls = ", ".join(f"{count:,} × {name}" for name, count in rewind.ran)
-    return f"Code that ran is not undone ({calls}): what it made and wrote stays."
-
-
-def put_back_lines(session: Session, rewind: Rewind) -> list[str]:
-    """Return which edits a rewind put back, and which it could not, with the reason."""
-    lines = []
-    if rewind.put_back:
-        titles = [session.title_of_edit(n) for n in rewind.put_back[:MOST_TURNS]]
-        more = len(rewind.put_back) - len(titles)
-        lines.append(f"Put back: {', '.join(titles)}{f' and {more:,} more' if more else ''}.")
-    for n, reason in rewind.not_put_back[:MOST_TURNS]:
-        lines.append(f"Not put back: {session.title_of_edit(n)} (edit {n}). {reason}")
-    if more := len(rewind.not_put_back) - MOST_TURNS:
-        lines += [f"{more:,} more not put back."] if more > 0 else []
-    return lines
-
-
-def undo_report(undo: EditUndo) -> Report:
-    """Return what an undo put back, as the difference from what stood there."""
-    title = f"Undone: {undo.title} (edit {undo.n}). The next prompt tells the model."
-    left = f"{words.count(undo.left, 'more edit')} can be undone by /undo." if undo.left else ""
-    part = "text" if undo.edit.kind == "file" else "source"
-    now, then = (str((state or {}).get(part, "")) for state in (undo.edit.after, undo.edit.before))
-    lines = [] if now == then else shown_exactly(unified(now, then)).split("\n")
-    cut = len(lines) - DIFF_LINES
-    shown = "\n".join([*lines[:DIFF_LINES], *([f"… {cut:,} more lines"] if cut > 0 else [])])
-    diff = (fence(shown, "diff"), shown) if shown else ""
-    return join(title, diff, left)
-
-
-def _anew(session: Session, tokens: int) -> str:
-    prices = session.facts.prices
-    cost = "" if prices is None else f", {words.money(_price_anew(prices, tokens, session))}"
-    return f"≈{tokens:,} tokens{cost}"
-
-
-def _price_anew(prices: Prices, tokens: int, session: Session) -> float:
-    """Return what a prompt costs, in USD, of which nothing is read from the cache."""
-    if not session.settings.prompt_cache:
-        return prices.cost_usd(Usage(uncached=tokens))
-    for_an_hour = tokens if session.settings.cache_ttl == "1h" else 0
-    return prices.cost_usd(Usage(uncached=0, cache_write=tokens, cache_write_1h=for_an_hour))
+    async def __call__(self, change: CellChange) -> Applied:
+        """Make one change and read it back. Raises ToolError, and UnreadError of what was not."""
+        if self._page is not None and self._page.is_there:
+            return await self._page.apply(change)
+        return await self._next_cell.apply(change)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from ..config import PermissionMode
+from ..core.context import CONTEXT_MIME
 from ..core.events import CompactionFailed, CtxEvent
 from ..errors import PromptError
-from . import changes, reports, words
+from . import reports, wayback, words
 from .markdown import escape
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ MODE_TEXTS = {
     "plan": "only reading is allowed",
 }
 SUMMARY_MIME = "application/vnd.jupyter-ctx.summary+json"
-CONTEXT_MIME = "application/vnd.jupyter-ctx.context+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _summary(host: Host, argument: str) -> Shown:
         edited = session.edit_summary(rest[0] if rest else "")
         return _said(
             f"The summary of compaction {edited.n} is edited by you.",
-            changes.anew_line(session),
+            wayback.anew_line(session),
             *_told(session),
         )
     if argument and not argument.isdecimal():
@@ -189,7 +189,7 @@ def _summary(host: Host, argument: str) -> Shown:
         raise PromptError(f"This session has no compaction {argument}; it has 1 to {there}.")
     active = session.transcript.active_compaction
     is_newest = active is not None and active.n == entry.n
-    price = changes.undo_line(session, session.plan_undo()) if is_newest else ""
+    price = wayback.undo_line(session, session.plan_undo()) if is_newest else ""
     report = reports.summary_report(found, session.missing_names(entry.n))
     return Shown(*reports.join(report, price), {SUMMARY_MIME: found})
 
@@ -201,7 +201,7 @@ def _summary_undo(session: Session, number: str) -> Shown:
     back = words.count(undo.messages, "message") + (" stand" if undo.messages > 1 else " stands")
     lines = [
         f"Compaction {undo.entry.n} is undone: {back} in its place again.",
-        changes.anew_line(session, undo.tokens),
+        wayback.anew_line(session, undo.tokens),
     ]
     if session.is_compaction_due:
         lines.append("They leave too little room, so the next call is preceded by a compaction.")
@@ -211,16 +211,16 @@ def _summary_undo(session: Session, number: str) -> Shown:
 def _rewind(host: Host, argument: str) -> Shown:
     session = host.session
     if not argument:
-        return Shown(*changes.turns_report(session))
+        return Shown(*wayback.turns_report(session))
     if not argument.isdecimal():
         raise PromptError(f"/rewind takes the number of a turn, not {argument[:40]!r}.")
     rewind = session.rewind(int(argument))
     gone = words.count(len(rewind.turns), "turn")
     lines = [
         f"The conversation is again as it was before turn {rewind.entry.turn}; {gone} taken out.",
-        *changes.put_back_lines(session, rewind),
-        changes.ran_line(rewind),
-        changes.rewound_line(session, rewind),
+        *wayback.put_back_lines(session, rewind),
+        wayback.ran_line(rewind),
+        wayback.rewound_line(session, rewind),
     ]
     return _said(*lines, *_told(session))
 
@@ -230,7 +230,7 @@ def _undo(host: Host, argument: str) -> Shown:
     if argument and not argument.isdecimal():
         raise PromptError(f"/undo takes the number of an edit, not {argument[:40]!r}.")
     undo = session.undo(int(argument) if argument else None)
-    return Shown(*reports.join(changes.undo_report(undo), *_told(session)))
+    return Shown(*reports.join(wayback.undo_report(undo), *_told(session)))
 
 
 def _edit_numbers(host: Host) -> Sequence[str]:
@@ -344,7 +344,7 @@ def _model(host: Host, argument: str) -> Shown:
         session.switch_model(argument)
         host.put_setting("model", argument)
     name = session.model_name
-    lines = changes.model_lines(session, switched=name != before, is_known=_knows(host, name))
+    lines = wayback.model_lines(session, switched=name != before, is_known=_knows(host, name))
     return _said(*lines)
 
 

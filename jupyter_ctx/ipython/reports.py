@@ -1,6 +1,6 @@
 """What commands show, as Markdown and as plain text; pure functions of JSON and values.
 
-What those show that change the conversation is in `changes.py`.
+What those show that change the conversation is in `wayback.py`.
 """
 
 from __future__ import annotations

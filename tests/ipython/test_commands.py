@@ -12,15 +12,14 @@ import pytest
 from jupyter_ctx.config import PermissionMode, Settings
 from jupyter_ctx.core.blocks import PART_NAMES
 from jupyter_ctx.core.breaks import Cause
+from jupyter_ctx.core.context import CONTEXT_MIME
 from jupyter_ctx.core.entries import Edit
 from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.errors import CompactionError, PromptError
-from jupyter_ctx.ipython.changes import model_lines
 from jupyter_ctx.ipython.commands import (
     COMMANDS,
-    CONTEXT_MIME,
     SUMMARY_MIME,
     Shown,
     complete,
@@ -37,6 +36,7 @@ from jupyter_ctx.ipython.reports import (
     table,
 )
 from jupyter_ctx.ipython.rules import Rule
+from jupyter_ctx.ipython.wayback import model_lines
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import (
     FakeFiles,
