@@ -93,9 +93,3 @@ class Seen:
         with self._lock:
             self._digests.pop((kind, id), None)
             self._parts.pop((kind, id), None)
-
-    def clear(self) -> None:
-        """Forget everything: a compaction took it out of the conversation."""
-        with self._lock:
-            self._digests.clear()
-            self._parts.clear()
