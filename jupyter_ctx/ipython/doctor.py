@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PACKAGES = ("jupyter-ctx", "ipython", "ipykernel", "jupyterlab", "anthropic")
 KEY_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+NO_GAUGE = "%agent /context shows what the gauge would."
+RELOAD = "In JupyterLab reload the page; jupyter labextension list must name jupyter-ctx."
 
 
 def find_faults(
@@ -32,7 +35,10 @@ def find_faults(
     make_model: Callable[[str], Model],
 ) -> Sequence[Finding]:
     """Return what was found; asks the provider about its model. Changes nothing that lasts."""
-    found = [_versions(), _front_end(shell, agent), *_notebook(shell)]
+    pages = 0 if agent.gauge is None else agent.gauge.pages
+    has_kernel = getattr(shell, "kernel", None) is not None
+    front_end = find_front_end(has_kernel, pages, shell.user_ns, os.environ, sys.modules)
+    found = [_versions(), front_end, *_notebook(shell)]
     found.extend(find_environment_faults(os.environ))
     try:
         now = settings()
@@ -52,14 +58,28 @@ def _versions() -> Finding:
     return Finding("ok", ", ".join(versions))
 
 
-def _front_end(shell: Any, agent: Agent) -> Finding:
-    if getattr(shell, "kernel", None) is None:
+def find_front_end(
+    has_kernel: bool,
+    pages: int,
+    namespace: Mapping[str, object],
+    environ: Mapping[str, str],
+    modules: Mapping[str, object],
+) -> Finding:
+    """Return what is known of the front end: no kernel is told which it is.
+
+    `pages` is how many pages have answered our gauge; `namespace` is the user's, `modules` what is
+    imported.
+    """
+    if not has_kernel:
         return Finding("ok", "Front end: a terminal")
-    pages = 0 if agent.gauge is None else agent.gauge.pages
     if pages:
-        return Finding("ok", "Front end: a kernel; the gauge's extension is connected")
-    advice = "In JupyterLab reload the page; jupyter labextension list must name jupyter-ctx."
-    return Finding("warning", "Front end: a kernel; no gauge is connected", advice)
+        return Finding("ok", "Front end: JupyterLab or Notebook; a page with the gauge answers")
+    if "__vsc_ipynb_file__" in namespace:
+        return Finding("ok", "Front end: VS Code, which has no gauge", NO_GAUGE)
+    if "google.colab" in modules:
+        return Finding("ok", "Front end: Colab, which has no gauge", NO_GAUGE)
+    which = "of a Jupyter server" if environ.get("JPY_SESSION_NAME") else "not known"
+    return Finding("warning", f"Front end: {which}; no page with the gauge has answered", RELOAD)
 
 
 def _notebook(shell: Any) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_ctx.config import SETTING_NAMES, env_name, unknown_env
-from jupyter_ctx.ipython.doctor import find_environment_faults
+from jupyter_ctx.ipython.doctor import find_environment_faults, find_front_end
 
 
 def test_every_variable_that_means_something_is_known() -> None:
@@ -32,3 +32,31 @@ def test_a_mistyped_variable_is_named_with_the_nearest(name: str, nearest: str) 
     assert name in found.what
     assert found.advice.startswith(f"Nearest: {nearest}")
     assert "a-secret" not in found.what + found.advice
+
+
+@pytest.mark.parametrize(
+    ("has_kernel", "pages", "namespace", "environ", "modules", "level", "said"),
+    [
+        (False, 0, {}, {}, {}, "ok", "a terminal"),
+        (True, 1, {}, {"JPY_SESSION_NAME": "a.ipynb"}, {}, "ok", "a page with the gauge answers"),
+        (True, 0, {"__vsc_ipynb_file__": "/a.ipynb"}, {}, {}, "ok", "VS Code, which has no gauge"),
+        (True, 0, {}, {}, {"google.colab": None}, "ok", "Colab, which has no gauge"),
+        (True, 0, {}, {"JPY_SESSION_NAME": "a.ipynb"}, {}, "warning", "of a Jupyter server; no"),
+        (True, 0, {}, {}, {}, "warning", "not known; no page with the gauge has answered"),
+    ],
+)
+def test_the_front_end_is_what_is_known_of_it(
+    has_kernel: bool,
+    pages: int,
+    namespace: dict[str, object],
+    environ: dict[str, str],
+    modules: dict[str, object],
+    level: str,
+    said: str,
+) -> None:
+    """A page that answered, what VS Code and Colab leave behind, else that nobody has said."""
+    found = find_front_end(has_kernel, pages, namespace, environ, modules)
+
+    assert found.level == level
+    assert found.what.startswith("Front end: ")
+    assert said in found.what
