@@ -59,13 +59,13 @@ clean:
 
 # The built front end is reused by an installation where it lies, so an old one goes first.
 .make/lab: .make/venv pyproject.toml $(FRONT)
-	@echo "Installing jupyter_ctx and building its front end: two minutes the first time."
+	@echo "Installing jupyter_ctx and building its front end: some minutes the first time."
 	@rm -rf $(ASSETS)
 	@$(PIP) install --editable '.[notebooks]'
 	@touch $@
 
 .make/test: .make/venv pyproject.toml $(FRONT)
-	@echo "Installing jupyter_ctx with its tests and building its front end: three minutes the first time."
+	@echo "Installing jupyter_ctx with its tests and building its front end: some minutes the first time."
 	@rm -rf $(ASSETS)
 	@$(PIP) install --editable '.[test]'
 	@touch .make/lab $@
