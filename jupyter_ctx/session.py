@@ -409,7 +409,8 @@ class Session:
         entry = self.find_compaction(n)
         if entry is None:
             return ()
-        return await find_missing(entry.summary, self.transcript, self._ports.kernel)
+        kernel, notebook = self._ports.kernel, self._ports.notebook
+        return await find_missing(entry.summary, self.transcript, kernel, notebook)
 
     def missing_names(self, n: int | None = None) -> tuple[str, ...]:
         """The same for a caller's own thread; blocks. Raises BusyError while a turn runs."""

@@ -96,7 +96,7 @@ async def _build_entry(
     kept = transcript.view[plan.cut :]
     shown = tuple(map(without_images, kept)) if attempt.drops_images else kept
     summary = _bounded(engine, engine.ports.redactor.text(summary), plan.summary_tokens)
-    missing = await find_missing(summary, transcript, engine.ports.kernel)
+    missing = await find_missing(summary, transcript, engine.ports.kernel, engine.ports.notebook)
     remark = missing_line(missing)
     summary_tokens = engine.meter.estimate_text(f"{summary}\n{remark}")
     sections = await build_sections(engine, shown, summary_tokens, told)

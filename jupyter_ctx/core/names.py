@@ -5,7 +5,7 @@ them are gone, and the model would go on as if they were there. A name counts as
 a kernel name once: code of the session bound it, or an earlier inventory listed it. So a column, a
 file or a word in backticks is never marked.
 
-Pure but for `find_missing`, which asks the kernel.
+Pure but for `find_missing`, which asks the kernel and the notebook.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .entries import MessageEntry
 from .transcript import Transcript
 
 if TYPE_CHECKING:
-    from .ports import Kernel
+    from .ports import Kernel, Notebook
 
 MOST_NAMES = 20
 """So many names are told to the model; more would be noise."""
@@ -196,11 +196,13 @@ def _codes_run(transcript: Transcript) -> Iterator[str]:
                     yield code
 
 
-async def find_missing(summary: str, transcript: Transcript, kernel: Kernel) -> tuple[str, ...]:
-    """Return what `summary` names and the kernel has no more: names, then cells as `cell:ID`.
+async def find_missing(
+    summary: str, transcript: Transcript, kernel: Kernel, notebook: Notebook
+) -> tuple[str, ...]:
+    """Return what `summary` names and is there no more: names, then cells as `cell:ID`.
 
-    In the order of the summary. A cell of which the kernel knows nothing is missing, whether it was
-    one once or not.
+    In the order of the summary. A cell that neither ran in the kernel nor stands in the notebook is
+    missing, whether it was one once or not.
     """
     mentions = find_mentions(summary)
     if not mentions.names and not mentions.cells:
@@ -211,6 +213,8 @@ async def find_missing(summary: str, transcript: Transcript, kernel: Kernel) -> 
     sources = [cell.source for cell in reversed(cells) if not cell.is_agent]
     gone = find_once_bound(wanted - alive, transcript, sources)
     known = {cell.id for cell in cells}
+    if not known.issuperset(mentions.cells):
+        known |= {cell.id for cell in (await notebook.load()).cells}
     return (
         *(name for name in mentions.names if name in gone),
         *(f"cell:{id_}" for id_ in mentions.cells if id_ not in known),

@@ -345,7 +345,8 @@ class NotebookCell:
 
     `id` is the front end's. `count` is N of In[N] as it is shown, None: not run. `outputs` are
     nbformat outputs as far as they are known. `failed`: its last run raised. `extra` is what else
-    nbformat keeps of it (`metadata`, `attachments`), as far as it is known.
+    nbformat keeps of it (`metadata`, `attachments`), as far as it is known. `is_early`: that run
+    may be this kernel's too, from before anybody recorded its cells.
     """
 
     id: str
@@ -355,6 +356,7 @@ class NotebookCell:
     outputs: tuple[Json, ...] = ()
     failed: bool = False
     extra: Json = field(default_factory=dict)
+    is_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)

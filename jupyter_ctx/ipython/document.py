@@ -58,6 +58,7 @@ class Document:
     """The notebook of one kernel.
 
     `find_path` gives the absolute path of its file, None if nobody says; `change` makes changes.
+    Runs up to In[`early_count`] were over, or under way, when the recording began.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class Document:
         find_path: Callable[[], str | None],
         link: Link | None = None,
         change: Change | None = None,
+        early_count: int = 0,
     ) -> None:
         self._kernel = kernel
         self._find_path = find_path
         self._link = link
         self._change = change
+        self._early_count = early_count
         self._outputs: dict[str, tuple[object, tuple[Json, ...]]] = {}
         self._file: tuple[tuple[str, int, int], DiskNotebook] | None = None
 
@@ -83,7 +86,13 @@ class Document:
         if state is None:
             cells = tuple(_as_run(cell) for cell in executed)
             state = NotebookState(cells, "kernel", self._find_path())
-        return state
+        cells = tuple(
+            replace(cell, is_early=True)
+            if cell.count is not None and cell.count <= self._early_count
+            else cell
+            for cell in state.cells
+        )
+        return replace(state, cells=cells)
 
     async def apply(self, change: CellChange) -> Applied:
         """Make one change by the way that was given. Raises ToolError."""
@@ -228,7 +237,7 @@ def _read_told(cell: Mapping[str, Any]) -> _Told | None:
 def _unread(chars: int) -> tuple[Json, ...]:
     if not chars:
         return ()
-    text = f"[outputs of {chars:,} characters, from before this kernel; not loaded]"
+    text = f"[outputs of {chars:,} characters, from before the agent was loaded; not read]"
     return ({"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}},)
 
 

@@ -348,7 +348,7 @@ class Wiring:
 
         page = None if link is None else LivePage(link, running_cell)
         changes = Changes(page, NextCell(shell, self._agent.bridge))
-        return Document(kernel, find_path, link, changes)
+        return Document(kernel, find_path, link, changes, self._recorder.early_count)
 
     def _kernel(self, stored: AnySession, settings: Settings) -> IPythonKernel:
         from .kernel import IPythonKernel

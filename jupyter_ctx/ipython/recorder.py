@@ -106,6 +106,8 @@ class CellRecorder:
         self._bindings = Bindings(shell)
         self._closers = contextlib.ExitStack()
         self._sees_streams = self._sees_results = False
+        self.early_count = int(shell.execution_count) - 1
+        """N of the last In[N] that began before this recorder: what loads the extension, say."""
         self._watch()
 
     def close(self) -> None:

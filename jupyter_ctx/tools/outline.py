@@ -72,7 +72,7 @@ class CellView:
 
     `count` is N of In[N] as shown, None: none. `gone` says where a cell that ran is not any more:
     "no longer in the notebook"; "" of a cell that is there. `widgets` is what the file keeps of the
-    widgets in outputs that this kernel did not make (`metadata.widgets`).
+    widgets in outputs that this kernel did not make (`metadata.widgets`). `is_early` is the cell's.
     """
 
     id: str
@@ -84,6 +84,7 @@ class CellView:
     run: Cell | None = None
     gone: str = ""
     widgets: Json | None = None
+    is_early: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -109,7 +110,8 @@ class CellView:
             return "failed" if self.failed else "not run"
         words = "failed" if self.failed else "ok"
         if self.run is None:
-            words += ", ran before this kernel"
+            since = "the agent was loaded" if self.is_early else "this kernel"
+            words += f", ran before {since}"
         return words + (", edited since it ran" if self.is_edited else "")
 
     @property
@@ -153,7 +155,7 @@ def merge(state: NotebookState, executed: Sequence[Cell]) -> list[CellView]:
             used.add(run.id)
             view = _with_run(view, run)
         else:
-            view = replace(view, widgets=state.widgets)
+            view = replace(view, widgets=state.widgets, is_early=cell.is_early)
         views.append(view)
     gone = [_view_of(cell) for cell in executed if cell.id not in used and not cell.is_agent]
     where = GONE[state.source]

@@ -19,14 +19,15 @@ from jupyter_ctx.core.names import (
     find_missing,
     missing_line,
 )
-from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.core.ports import Cell, NotebookCell
 from jupyter_ctx.core.transcript import Transcript
-from jupyter_ctx.testing import FakeKernel, call
+from jupyter_ctx.testing import FakeKernel, FakeNotebook, call
 from tests.core.strategies import compaction_entry, prompt, reply_entry
 
 
-def missing(summary, kernel=None, *entries):
-    return asyncio.run(find_missing(summary, Transcript(entries), kernel or FakeKernel()))
+def missing(summary, kernel=None, *entries, notebook=None):
+    kernel, notebook = kernel or FakeKernel(), notebook or FakeNotebook()
+    return asyncio.run(find_missing(summary, Transcript(entries), kernel, notebook))
 
 
 def ran(code):
@@ -210,6 +211,10 @@ def test_unknown_cells_are_missing():
     kernel = FakeKernel(cells=[Cell("here", "1", 1, 1)])
 
     assert missing("cell:here, `cell:gone`", kernel) == ("cell:gone",)
+    notebook = FakeNotebook(
+        [NotebookCell("made", "code", "x = 1"), NotebookCell("m", "markdown", "")]
+    )
+    assert missing("cell:made, cell:m, cell:gone", kernel, notebook=notebook) == ("cell:gone",)
 
 
 @given(st.lists(NAMES), st.lists(NAMES), st.sets(NAMES))
