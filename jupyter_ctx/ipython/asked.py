@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,10 @@ DIFF_LINES = 2_000
 They are shown as taken out and put in together."""
 
 CONTEXT_LINES = 3
+SHORT_CHARS = 8
+"""So many characters of a UUID are shown at least: its first group."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _FENCES: dict[CellType, str] = {"code": "python", "markdown": "markdown", "raw": "text"}
 _KNOWN_ARGUMENTS = {
@@ -85,7 +90,7 @@ def ask_of_cell(use: ToolUse, spec: ToolSpec, state: NotebookState, made: Made) 
     if at is None:
         return ask_plainly(use, spec)
     cell = state.cells[at]
-    where = _describe(state, at, made)
+    where, name = _describe(state, at, made), short_id(cell.id, state)
     is_made = cell.id in made.cells
     info = _FENCES[cell.type]
     match verb:
@@ -93,7 +98,7 @@ def ask_of_cell(use: ToolUse, spec: ToolSpec, state: NotebookState, made: Made) 
             source = given.get("source")
             if not isinstance(source, str):
                 return ask_plainly(use, spec)
-            act = Act(verb, cell.id, is_made)
+            act = Act(verb, cell.id, is_made, name=name)
             # A source ends without a newline; both get one, so that the diff does not speak of it.
             diff = unified(f"{cell.source}\n", f"{source}\n")
             return Asked(act, f"The agent asks to edit {where}:", diff, "diff")
@@ -102,12 +107,26 @@ def ask_of_cell(use: ToolUse, spec: ToolSpec, state: NotebookState, made: Made) 
             gone = f"The agent asks to delete {where}"
             return Asked(act, f"{gone}{_outputs_too(cell)}:", cell.source, info)
         case "run cells":
-            act = Act(verb, cell.id, is_made, digest_of(cell.source))
+            act = Act(verb, cell.id, is_made, digest_of(cell.source), name=name)
             return Asked(act, f"The agent asks to run {where}:", cell.source, info)
         case _:
-            act = Act(verb, cell.id, is_made)
+            act = Act(verb, cell.id, is_made, name=name)
             to = _below(state, given.get("after"), "to the top")
             return Asked(act, f"The agent asks to move {where} {to}:", cell.source, info)
+
+
+def short_id(cell_id: str, state: NotebookState) -> str:
+    """Return a cell's id as a question shows it, on one line.
+
+    Of a UUID, which nobody reads, that is its beginning and `…`: 8 characters, or as many as no
+    other cell's id begins with. Any other id is shown whole.
+    """
+    if _UUID.fullmatch(cell_id):
+        others = [cell.id for cell in state.cells if cell.id != cell_id]
+        for chars in range(SHORT_CHARS, len(cell_id)):
+            if not any(other.startswith(cell_id[:chars]) for other in others):
+                return f"{cell_id[:chars]}…"
+    return on_one_line(cell_id)
 
 
 def digest_of(text: str) -> str:
@@ -129,7 +148,7 @@ def _find(state: NotebookState, cell_id: object) -> int | None:
 
 
 def _describe(state: NotebookState, at: int, made: Made) -> str:
-    """Return which cell it is: "cell abc (In[3], 4 of 12, made by the agent)"."""
+    """Return which cell it is: "cell 1a2b3c4d… (In[3], 4 of 12, made by the agent)"."""
     cell = state.cells[at]
     known = [f"In[{cell.count}]"] if cell.count is not None else []
     known.append(f"{at + 1} of {len(state.cells)}")
@@ -139,15 +158,16 @@ def _describe(state: NotebookState, at: int, made: Made) -> str:
         known.append("made by the agent")
     else:
         known.append("made by the agent, changed by you since")
-    return f"cell {on_one_line(cell.id)} ({', '.join(known)})"
+    return f"cell {short_id(cell.id, state)} ({', '.join(known)})"
 
 
 def _below(state: NotebookState, after: object, default: str) -> str:
     if after is None:
         return default
     at = _find(state, after)
-    there = "" if at is not None else ", which is not there"
-    return f"below cell {on_one_line(str(after))}{there}"
+    if at is None:
+        return f"below cell {on_one_line(str(after))}, which is not there"
+    return f"below cell {short_id(state.cells[at].id, state)}"
 
 
 def _outputs_too(cell: NotebookCell) -> str:

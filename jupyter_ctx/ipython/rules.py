@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -27,6 +27,7 @@ FILE_VERBS = ("edit files", "write files")
 EDIT_VERBS = ("insert cells", "edit cells", "move cells", *FILE_VERBS)
 """The groups that the mode `edits` lets run unasked: all of them can be undone by `/undo`."""
 
+_STORED = ("verb", "reach", "target", "digest")
 _FIELD_CHARS = 4_096
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _DIGEST = re.compile(r"[0-9a-f]{1,128}", re.ASCII)
@@ -43,10 +44,10 @@ def kind_of(verb: str) -> Kind:
 class Act:
     """What one call would do. `verb` is the group its tool names ("edit cells").
 
-    `target` is the cell's id or the file's real path, "" if there is none or nobody knows it.
-    `is_made`: the agent made the target, and of a deletion: nobody has changed it since. `digest`
-    is that of the source that would run, "" of other acts. `always_asks`: no mode and no rule
-    covers it.
+    `target` is the cell's id or the file's real path, "" if there is none or nobody knows it;
+    `name` is how it is shown, "" if whole. `is_made`: the agent made the target, and of a deletion:
+    nobody has changed it since. `digest` is that of the source that would run, "" of other acts.
+    `always_asks`: no mode and no rule covers it.
     """
 
     verb: str
@@ -54,6 +55,7 @@ class Act:
     is_made: bool = False
     digest: str = ""
     always_asks: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,15 @@ class Rule:
     """Something allowed for this session.
 
     `reach` says to which targets of `verb`: `all` of a group without targets, `this` one, those the
-    agent `made`, or `any`. `digest` binds "run this cell" to the source that was shown.
+    agent `made`, or `any`. `digest` binds "run this cell" to the source that was shown. `name` is
+    how the target was shown when it was asked about; it is not stored, and then shown whole.
     """
 
     verb: str
     reach: Reach = "all"
     target: str = ""
     digest: str = ""
+    name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         act, _, noun = self.verb.rpartition(" ")
@@ -75,7 +79,7 @@ class Rule:
             case "all":
                 return on_one_line(self.verb)
             case "this":
-                shown = f"{act} {noun.removesuffix('s')} {on_one_line(self.target)}"
+                shown = f"{act} {noun.removesuffix('s')} {on_one_line(self.name or self.target)}"
                 return f"{shown} as shown" if self.digest else shown
             case "made":
                 return f"{self.verb} the agent made"
@@ -113,7 +117,7 @@ def find_offers(act: Act) -> Mapping[str, Rule]:
         return {"": Rule(verb)}
     if verb == "delete cells":
         return {"": Rule(verb, "made")} if act.is_made else {}
-    offers = {"": Rule(verb, "this", act.target, act.digest)}
+    offers = {"": Rule(verb, "this", act.target, act.digest, act.name)}
     if act.is_made:
         offers["made"] = Rule(verb, "made")
     return {**offers, "any": Rule(verb, "any")}
@@ -124,7 +128,8 @@ def find_offers(act: Act) -> Mapping[str, Rule]:
 
 def rules_to_json(rules: Iterable[Rule], session_id: str) -> Mapping[str, object]:
     """Return what is stored of a session's rules."""
-    return {"version": VERSION, "session_id": session_id, "rules": [asdict(r) for r in rules]}
+    stored = [{name: getattr(rule, name) for name in _STORED} for rule in rules]
+    return {"version": VERSION, "session_id": session_id, "rules": stored}
 
 
 def rules_from_json(stored: object, session_id: str) -> tuple[Rule, ...]:

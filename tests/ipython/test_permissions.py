@@ -194,6 +194,30 @@ async def test_the_name_of_what_is_asked_about_is_whole(tmp_path: Path, name: st
     assert f"below cell {shown}:" in person.shown[2]
 
 
+async def test_a_uuid_is_shown_by_its_beginning_as_far_as_no_other_begins_so():
+    """The id of 36 characters that front ends give is short in the question, and means one cell.
+
+    A rule is kept for the whole id: it covers no other cell, and is told whole once it was stored.
+    """
+    tail = "-0000-4000-8000-000000000000"
+    one, like, other = f"1a2b3c4d{tail}", f"1a2b3c4d{tail[:-1]}1", f"5e6f7a8b{tail}"
+    shown, store = Shown(), Memory()
+    shown.cells.update({one: "x = 1", other: "y = 2"})
+    person = Person("a", "n", "n")
+    permissions = looking(person, shown=shown, store=store)
+
+    assert await allows(permissions, EDIT, on_cell(EDIT, one, source="x = 2"))
+    assert "edit cell 1a2b3c4d… (" in person.shown[0]
+    assert "this session (edit cell 1a2b3c4d…;" in person.questions[0]
+    assert permissions.rules == ("edit cell 1a2b3c4d…",)
+    shown.cells[like] = "z = 3"
+    assert not await allows(permissions, EDIT, on_cell(EDIT, like, source="z = 4"))
+    assert f"edit cell {like} (" in person.shown[1]
+    await permissions.check(on_cell(MOVE, other, after=one), MOVE)
+    assert f"move cell 5e6f7a8b… (5 of 6, not the agent's) below cell {one}:" in person.shown[2]
+    assert looking(Person(), shown=shown, store=store).rules == (f"edit cell {one}",)
+
+
 def test_every_invisible_character_is_spelled_out():
     """No control, separator or surrogate of Unicode stays as it is, nor a format that is unseen."""
     seen = "\t\n \u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
