@@ -19,9 +19,6 @@ JsonDict: TypeAlias = dict[str, Any]
 OUTPUT_CHARS = 2_000_000
 """Longest outputs of one cell that are told, in characters of JSON; longer ones are left out."""
 
-AGENT_CELL = re.compile(r"\s*%%?agent(?![\w.])")
-"""A cell that asks the agent."""
-
 _CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 

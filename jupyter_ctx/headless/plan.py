@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Settings, find_home, load_settings
+from ..core.agentcell import is_agent_source
 from ..errors import CtxError, StoreError
 from .documents import default_output, load_document, name_cell, transcript_path
-from .page import AGENT_CELL, JsonDict, build_cell
+from .page import JsonDict, build_cell
 
 LOAD = "%load_ext jupyter_ctx"
 INSTALL = 'pip install "jupyter-ctx[lab]"'
@@ -224,7 +225,7 @@ def _add_code(cells: list[Any], source: str) -> JsonDict:
 
 def is_agent_cell(cell: Mapping[str, Any]) -> bool:
     """Whether running the cell would ask the agent."""
-    return cell["cell_type"] == "code" and AGENT_CELL.match(cell["source"]) is not None
+    return cell["cell_type"] == "code" and is_agent_source(cell["source"])
 
 
 # What was before --------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from ..core.agentcell import is_agent_source
 from .bindings import Bindings
 from .outputlog import Limits, OutputLog
 from .recording import add_history, add_message, describe, error_output
@@ -39,7 +39,6 @@ ALL_BYTES = 64 * 1024 * 1024
 MAX_CELLS = 5_000
 """So many cells are remembered; the longest not executed go first."""
 
-_AGENT = re.compile(r"\s*%%?agent(?![\w.])")
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
 
@@ -190,7 +189,7 @@ class CellRecorder:
             order=self._order,
             source_order=old.source_order if old and is_known else self._order,
             changed_at=old.changed_at if old and is_known else time.time(),
-            is_agent=_AGENT.match(source) is not None,
+            is_agent=is_agent_source(source),
             parent=self._parent_id(),
         )
         self._running.append(record)

@@ -8,10 +8,10 @@ kernel at once, as `run_code` does; its outputs are put into it when the turn ha
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..core.agentcell import is_agent_source
 from ..core.blocks import Json
 from ..core.entries import Edit
 from ..core.ports import (
@@ -37,7 +37,6 @@ from .seen import Seen, digest_of
 MOST_ORDERS = 50
 """So many orders of the notebook's cells are remembered, to say where a cell that is gone stood."""
 
-_AGENT = re.compile(r"\s*%%?agent(?![\w.])")
 _ID: Mapping[str, object] = {"type": "string", "description": "The cell's id."}
 _SOURCE: Mapping[str, object] = {"type": "string", "description": "The whole source."}
 
@@ -139,7 +138,7 @@ class CellTools:
         cell = self._find(state, str(arguments["cell_id"]))
         if cell.type != "code":
             raise ToolError(f"Cell `{cell.id}` is {cell.type}: there is nothing to run.")
-        if _AGENT.match(cell.source):
+        if is_agent_source(cell.source):
             raise ToolError(f"Cell `{cell.id}` asks the agent: it cannot run within a turn.")
         self._refuse_unasked(cell)
         execution, output = await run_source(self.kernel, cell.source)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..core.agentcell import is_agent_source
 from ..core.blocks import Json
 from ..core.ports import Cell, CellType, NotebookState
 from .charts import shorten
@@ -52,7 +53,6 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _HTML = re.compile(r"\s*<h([1-6])\b[^>]*>(.*?)(?:</h\1>|$)", re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
-_AGENT = re.compile(r"\s*%%?agent(?![\w.])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CellView:
     @property
     def is_agent(self) -> bool:
         """Whether it is a prompt: `%agent` or `%%agent`."""
-        return self.type == "code" and _AGENT.match(self.source) is not None
+        return self.type == "code" and is_agent_source(self.source)
 
     @property
     def state(self) -> str:

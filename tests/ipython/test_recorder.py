@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_ctx.ipython.recorder import _AGENT, CellRecorder
+from jupyter_ctx.ipython.recorder import CellRecorder
 
 from ..kernels import RealKernel, running_kernel
 from .scratch import plain_shell
@@ -112,20 +112,15 @@ def test_a_cell_is_as_old_as_its_present_source(kernel: RealKernel) -> None:
     assert 0 < first == again < changed_at("aged")
 
 
-@pytest.mark.parametrize(
-    ("source", "is_agent"),
-    [
-        ("%agent hello", True),
-        ("%%agent\nhello", True),
-        ("  %agent", True),
-        ("%agents", False),
-        ("x = 1", False),
-        ("%agent.py", False),
-    ],
-)
-def test_agent_cells_are_marked(source: str, is_agent: bool) -> None:
-    """A cell is the agent's if it begins with the magic, and only then."""
-    assert bool(_AGENT.match(source)) is is_agent
+def test_cells_that_ask_the_agent_are_marked_and_their_outputs_left(kernel: RealKernel) -> None:
+    """A cell that begins with the magic is told as the agent's, without what it showed."""
+    kernel.execute("%%agent\nhello", cell_id="asks")  # no such magic here: it fails, and is a cell
+    kernel.execute("print(1)", cell_id="own")
+    found = {c["id"]: c for c in cells(kernel) if c["id"] in ("asks", "own")}
+
+    assert (found["asks"]["is_agent"], found["own"]["is_agent"]) == (True, False)
+    assert "stream" not in {output["output_type"] for output in found["asks"]["outputs"]}
+    assert found["own"]["outputs"]
 
 
 def test_other_runs_are_not_cells(kernel: RealKernel) -> None:
