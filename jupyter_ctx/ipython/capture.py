@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
@@ -35,6 +36,9 @@ _MISSING = object()
 
 _HISTORY_NAMES = ("_", "__", "___", "_i", "_ii", "_iii", "In", "Out", "_ih", "_oh")
 """Names of the namespace that belong to the user's history; `for _ in …` must not change them."""
+
+CODE_LABEL = ("Code", "run by the agent")
+"""What tracebacks call it: "Code run by the agent, line 2"."""
 
 _LAST_ERROR_NAMES = ("last_type", "last_value", "last_traceback", "last_exc")
 """Where `sys` keeps the error that `%debug` and `%tb` look at; it stays the user's."""
@@ -148,12 +152,40 @@ def _replace_hooks(
     _swap(stack, shell, "_showtraceback", collector.show_traceback)
     _swap(stack, shell, "payload_manager", PayloadManager())
     _swap(stack, shell, "ask_exit", _refuse_exit)
+    _name_code(stack, shell.compile)
     if hasattr(shell, "_tee"):
         # IPython keeps every stream's text for its history, without a bound.
         _swap(stack, shell, "_tee", _no_tee)
     # The terminal runs `!cmd` on the screen itself; only a pipe can be captured.
     _swap(stack, shell, "system", shell.system_piped)
     stack.enter_context(_pager(shell, collector))
+
+
+def _name_code(stack: contextlib.ExitStack, compiler: Any) -> None:
+    """Have tracebacks name the code for what it is, not by an In[N] that the user does not have.
+
+    Its file name is none of a cell's: of equal source, the cell would else take the run's number.
+    numba and joblib know code of IPython by how the name begins.
+    """
+
+    def get_code_name(raw_code: str, transformed_code: str, number: int) -> str:
+        digest = hashlib.blake2b(raw_code.encode("utf-8", "surrogatepass"), digest_size=6)
+        return f"<ipython-agent-{digest.hexdigest()}>"
+
+    known: Callable[[str], object] = compiler.format_code_name
+
+    def format_code_name(name: str) -> object:
+        return CODE_LABEL if name.startswith("<ipython-agent-") else known(name)
+
+    def cache(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
+        name = keep(transformed_code, number, raw_code)
+        compiler._filename_map.pop(name, None)  # else it would be called In[N] after the run
+        return name
+
+    keep: Callable[..., str] = compiler.cache
+    _swap(stack, compiler, "get_code_name", get_code_name)
+    _swap(stack, compiler, "format_code_name", format_code_name)
+    _swap(stack, compiler, "cache", cache)
 
 
 def _keep(stack: contextlib.ExitStack, target: Any, name: str) -> None:

@@ -24,7 +24,8 @@ FIRST_FRAMES = 10
 _CARETS = re.compile(r"[ \t|]*[~^]*\^[~^ ]*")
 _RULE = re.compile(r"-{20,}")
 _FRAME = re.compile(
-    r"(?:Cell |Input )?In ?\[\d+\]|File .{1,500}|<ipython-input-[^>]{1,100}>.{0,200}"
+    r"(?:Cell |Input )?In ?\[\d+\]|Code run by the agent, line \d+|File .{1,500}"
+    r"|<ipython-input-[^>]{1,100}>.{0,200}"
     r"|\S.{0,500}? in [\w<>.]{1,200}\(.*"
 )
 _LIBRARY = re.compile(

@@ -19,6 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_ctx.ipython.live import LIVE_DISPLAYS
 from jupyter_ctx.ipython.spool import HEAD_CHARS, TAIL_CHARS, Spool
+from jupyter_ctx.tools.tracebacks import render_error
 
 from .scratch import SECRET, ListSink, Scratch, kinds, plain_shell, plain_texts, stream_text
 
@@ -167,6 +168,39 @@ def test_an_error_is_an_output(scratch: Scratch) -> None:
     assert "1/0" in "".join(execution.outputs[1]["traceback"])  # type: ignore[arg-type]  # JSON
     assert execution.failed
     assert not execution.interrupted
+
+
+@pytest.mark.parametrize("code", ["x = 1\n1 / 0", "x = 1\ndef f(:", "def f():\n    1 / 0\nf()"])
+def test_an_error_names_the_code_and_no_cell(scratch: Scratch, code: str) -> None:
+    """A traceback has the line, but no In[N] that the user does not have."""
+    (error,) = [one for one in scratch.run(code).outputs if one["output_type"] == "error"]
+    lines: Any = error["traceback"]
+    shown = render_error(str(error["ename"]), str(error["evalue"]), list(lines))
+
+    assert "Code run by the agent, line 2" in shown
+    assert "In[" not in shown
+
+
+def test_equal_code_does_not_rename_the_users_cell(
+    scratch: Scratch, shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cell whose source the agent runs too keeps its number; what the agent defined has none."""
+    source = "def made():\n    1 / 0"
+    shell.run_cell(source, store_history=True)
+    count = shell.execution_count - 1
+    shell.run_cell("mine = made", store_history=True)
+    scratch.run(source)
+    capsys.readouterr()
+
+    shell.run_cell("mine()", store_history=True)
+    mine = capsys.readouterr().out
+    shell.run_cell("made()", store_history=True)
+    made = capsys.readouterr().out
+
+    assert f"Cell In[{count}], line 2" in mine
+    assert "File <ipython-agent-" in made
+    assert ":2, in made" in made
+    assert not [name for name in vars(shell.compile) if callable(vars(shell.compile)[name])]
 
 
 @pytest.mark.parametrize(
