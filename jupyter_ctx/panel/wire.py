@@ -1,0 +1,266 @@
+"""Core events as items: what the panel is told, as JSON. Pure; the page's side is `panel.ts`.
+
+An item is a JSON object with a `kind`, valid Unicode and bounded (a text of a call's input over
+`INPUT_CHARS` is cut), whatever the model or a tool wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..core.blocks import Json
+from ..core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    ContextChanged,
+    CtxEvent,
+    NoteAdded,
+    ResultOffloaded,
+    RetryScheduled,
+    StepDiscarded,
+    StepFinished,
+    StepStarted,
+    TextDelta,
+    TextFinished,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from ..core.preview import clean_text
+from ..ipython import words
+
+Item: TypeAlias = dict[str, object]
+Origin: TypeAlias = Literal["panel", "cell"]
+Decision: TypeAlias = Literal["once", "always"]
+
+INPUT_CHARS = 20_000
+"""A longer text in a call's input is cut in its item, in characters; the question shows all."""
+
+TAIL_CHARS = 4_000
+"""So much of what a running tool printed is told, its end."""
+
+MOST_DEPTH = 20
+"""What lies deeper in a call's input is told as `…`."""
+
+MOST_MEMBERS = 1_000
+"""So many members of a list or object in a call's input are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What an event does not say of itself; only what belongs to its kind counts.
+
+    `at` is seconds since the epoch. Of a turn that starts: `origin`, `cell_id`, `attachments`
+    (`label` and `detail` each). Of a tool: its `input`; once it is finished how it was let run
+    (`decision`), the `tokens` of its result (estimated) and whether it has outputs to show. Of a
+    compaction: `replaced`, the first and last turn. Of a turn that is finished: the `context`.
+    """
+
+    at: float = 0.0
+    origin: Origin = "panel"
+    cell_id: str | None = None
+    attachments: Sequence[Json] = ()
+    input: Json | None = None
+    decision: Decision | None = None
+    tokens: int | None = None
+    has_outputs: bool = False
+    replaced: tuple[int, int] = (0, 0)
+    context: Json | None = None
+
+
+def item_of(event: CtxEvent, around: Around | None = None) -> Item | None:
+    """Return the item that tells `event`, None for one that the panel is told otherwise."""
+    about = around or Around()
+    match event:
+        case ContextChanged():
+            return None
+        case TurnStarted():
+            return _turn_started(event, about)
+        case ToolStarted() | ToolFinished():
+            return _tool(event, about)
+        case TurnFinished():
+            return _turn_finished(event, about)
+        case CompactionFinished():
+            first, last = about.replaced
+            return _plain("compaction_finished", event, first_turn=first, last_turn=last)
+        case RetryScheduled():
+            return _plain("retry_scheduled", event, at=about.at)
+        case StepFinished():
+            return _item(
+                "step_finished",
+                turn=event.turn,
+                step=event.step,
+                stop_reason=event.stop_reason,
+                cost_usd=event.cost_usd,
+            )
+        case ResultOffloaded():
+            item = _plain("result_offloaded", event)
+            del item["path"]
+            return item
+        case _:
+            return _plain(_KINDS[type(event)], event)
+
+
+_KINDS: Mapping[type, str] = {
+    StepStarted: "step_started",
+    TextDelta: "text_delta",
+    TextFinished: "text_finished",
+    ThinkingDelta: "thinking_delta",
+    StepDiscarded: "step_discarded",
+    CompactionStarted: "compaction_started",
+    CompactionFailed: "compaction_failed",
+    NoteAdded: "note_added",
+}
+"""The events whose items have exactly their fields."""
+
+
+def _plain(kind: str, event: CtxEvent, **more: object) -> Item:
+    return _item(kind, **{name: getattr(event, name) for name in event.__slots__}, **more)
+
+
+def _item(kind: str, **fields: object) -> Item:
+    return {"kind": kind, **{name: _clean(value) for name, value in fields.items()}}
+
+
+def _clean(value: object) -> object:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+def _turn_started(event: TurnStarted, about: Around) -> Item:
+    return _item(
+        "turn_started",
+        turn=event.turn,
+        prompt=event.prompt,
+        origin=about.origin,
+        cell_id=about.cell_id,
+        at=about.at,
+        attachments=[dict(bounded(one)) for one in about.attachments],
+    )
+
+
+def _tool(event: ToolStarted | ToolFinished, about: Around) -> Item:
+    if isinstance(event, ToolStarted):
+        return _item(
+            "tool_started",
+            turn=event.turn,
+            step=event.step,
+            tool_use_id=event.tool_use_id,
+            name=event.name,
+            input=bounded(event.input),
+            label=words.tool_line(event.name, event.input),
+        )
+    input_ = about.input or {}
+    return _plain(
+        "tool_finished",
+        event,
+        # Only of a denied call nothing was told before.
+        input=bounded(input_) if event.denied else None,
+        label=words.tool_line(event.name, input_, event),
+        tokens=about.tokens,
+        decision=about.decision,
+        has_outputs=about.has_outputs,
+    )
+
+
+def _turn_finished(event: TurnFinished, about: Around) -> Item:
+    return _item(
+        "turn_finished",
+        turn=event.turn,
+        outcome=event.outcome,
+        stop_reason=event.stop_reason,
+        text=event.text,
+        steps=event.steps,
+        tokens=words.tokens_of(event.usage),
+        cost_usd=event.cost_usd,
+        seconds=event.seconds,
+        error=event.error,
+        footer=words.footer(event, about.context or {}),
+    )
+
+
+def bounded(value: Json) -> Item:
+    """Return a call's input as JSON of bounded size: long texts cut, deep members left out."""
+    found = _bounded(value, MOST_DEPTH)
+    assert isinstance(found, dict)  # a mapping gives a dict
+    return found
+
+
+def _bounded(value: object, depth: int) -> object:
+    match value:
+        case str():
+            return cut(value, INPUT_CHARS)
+        case None | bool() | int():
+            return value
+        case float():
+            return value if value - value == 0 else str(value)  # JSON has no nan, no infinity
+        case _ if depth == 0:
+            return "…"
+        case Mapping():
+            members = list(value.items())[:MOST_MEMBERS]
+            return {cut(str(k), INPUT_CHARS): _bounded(v, depth - 1) for k, v in members}
+        case list() | tuple():
+            return [_bounded(one, depth - 1) for one in value[:MOST_MEMBERS]]
+        case _:
+            return cut(str(value), INPUT_CHARS)
+
+
+def cut(text: str, most: int) -> str:
+    """Return valid text of at most `most` characters; a longer one ends in `…`."""
+    return clean_text(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
+def tool_output(turn: int, tool_use_id: str, text: str) -> Item:
+    """Return the item for what a running tool printed so far: its end."""
+    return _item("tool_output", turn=turn, tool_use_id=tool_use_id, text=text[-TAIL_CHARS:])
+
+
+# Coalescing -------------------------------------------------------------------------------------
+
+_JOINED = {"text_delta": ("turn", "block"), "thinking_delta": ("turn",)}
+"""Kinds whose neighbours become one item, and what must be the same for that."""
+
+_REPLACED = {"tool_output": ("turn", "tool_use_id")}
+
+
+def is_delta(item: Item) -> bool:
+    """Whether an item may wait a moment to be joined with the next."""
+    return item["kind"] in _JOINED or item["kind"] in _REPLACED
+
+
+def coalesce(items: Iterable[Item]) -> list[Item]:
+    """Return the items with neighbouring deltas of one block joined, and of tails the last kept.
+
+    Folded by the page, they give the same conversation. Takes time linear in the text.
+    """
+    out: list[Item] = []
+    texts: list[str] = []
+
+    def flush() -> None:
+        if texts:
+            out[-1] = {**out[-1], "text": "".join(texts)}
+            texts.clear()
+
+    for item in items:
+        same = bool(out) and _is_same(out[-1], item)
+        if same and item["kind"] in _REPLACED:
+            out[-1] = item
+        elif same:
+            texts.append(str(item["text"]))
+        else:
+            flush()
+            out.append(item)
+            if item["kind"] in _JOINED:
+                texts.append(str(item["text"]))
+    flush()
+    return out
+
+
+def _is_same(before: Item, item: Item) -> bool:
+    kind = str(item["kind"])
+    keys = _JOINED.get(kind) or _REPLACED.get(kind)
+    return bool(keys) and before["kind"] == kind and all(before[k] == item[k] for k in keys or ())
