@@ -18,7 +18,7 @@ export interface IHost {
   /** Draw Markdown, sanitised, into `node`, in place of what is in it. Called once per version. */
   renderMarkdown(text: string, node: HTMLElement): Promise<void>;
   /** Draw code into `node` (a `code` element), in place of what is in it; as text if unknown. */
-  highlight(code: string, language: string, node: HTMLElement): void;
+  highlight(code: string, language: string, node: HTMLElement): Promise<void> | void;
   /** Draw nbformat-like outputs, untrusted, into `node`, until disposed. */
   renderOutputs(outputs: readonly unknown[], node: HTMLElement): IDisposable;
   /** Ask the kernel; resolves with its result, rejects with a CallError. */
