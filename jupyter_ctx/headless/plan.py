@@ -239,20 +239,15 @@ def _look_back(
     from ..core.preview import clean_text
     from ..core.redact import Redactor, secrets_from
     from ..store.jsonl import load_entries
-    from ..store.sessions import SessionStore
+    from ..store.sessions import SessionStore, transcript_file
 
     try:
         home = find_home(settings)
         found = SessionStore(home).find(str(output))
         if found is None:
             return False, None
-        entries = load_entries(session_file(home, found.session_id)).entries
+        entries = load_entries(transcript_file(home, found.session_id)).entries
     except (RuntimeError, StoreError):  # the kernel says what is wrong with the store
         return False, None
     asked = clean_text(Redactor(secrets_from(environ)).text(prompt))
     return True, find_answer(entries, cell_id, asked)
-
-
-def session_file(home: Path, session_id: str) -> Path:
-    """Return where the transcript of a session is kept."""
-    return home / "sessions" / session_id / "transcript.jsonl"

@@ -12,18 +12,11 @@ from typing import TextIO
 
 from ..errors import ConfigError, CtxError
 from ..ipython.plaintext import plain
+from ..store.sessions import transcript_file
 from .documents import DocumentError, save_document, save_text
 from .front import Front, KernelGoneError, Ran, Stop, start
 from .page import NotebookPage
-from .plan import (
-    LOAD,
-    InputError,
-    Options,
-    Plan,
-    is_agent_cell,
-    make_plan,
-    session_file,
-)
+from .plan import LOAD, InputError, Options, Plan, is_agent_cell, make_plan
 from .told import HINT, Told
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -193,7 +186,7 @@ class Task:
             home = self._plan.home
             if self._session_id is None:
                 return "; there is no transcript"
-            source = session_file(home, self._session_id)
+            source = transcript_file(home, self._session_id)
             save_text(source.read_text(encoding="utf-8"), target)
         except (OSError, RuntimeError, CtxError, UnicodeDecodeError) as error:
             return f"; its transcript could not be copied ({error})"

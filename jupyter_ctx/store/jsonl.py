@@ -20,6 +20,9 @@ from ..errors import StoreError
 from .codec import dump_line, load_line
 from .files import FILE_MODE, ShortWriteError, open_new, open_regular, store_errors, write_all
 
+TRANSCRIPT = "transcript.jsonl"
+"""The file's name, in its session's folder."""
+
 READ_BYTES = 256 * 1024
 """A transcript is read in pieces of so many bytes: a third of the time of Python's own 8 KB."""
 

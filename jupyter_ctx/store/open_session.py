@@ -17,7 +17,7 @@ from ..core.entries import EditEntry, Entry, FateEntry, MessageEntry, SessionEnt
 from ..core.ports import ToolOutput
 from ..errors import StoreError
 from .files import open_regular, remove_leftovers, replace_file, store_errors
-from .jsonl import JsonlFile
+from .jsonl import TRANSCRIPT, JsonlFile
 from .kept import MemoryResults
 from .locks import SessionLock
 from .metadata import MetadataFields, SessionInfo, write_info
@@ -163,7 +163,7 @@ class OpenSession(MemorySession):
         self.path: Path = folder
         self._own = own
         self._inherited = list(_inherited(home, entries))
-        self._file = JsonlFile(folder / "transcript.jsonl", entries)
+        self._file = JsonlFile(folder / TRANSCRIPT, entries)
         self._lock = lock
 
     def append(self, entry: Entry) -> None:

@@ -19,7 +19,7 @@ from ..core.view import build_view
 from ..errors import StoreError
 from .codec import dump_line
 from .files import FOLDER_MODE, make_folder, open_new, open_regular, store_errors, write_all
-from .jsonl import load_entries
+from .jsonl import TRANSCRIPT, load_entries
 from .locks import BusyLockError, SessionLock
 from .metadata import SessionInfo, build_info, read_info, write_info
 from .open_session import MemorySession, OpenSession
@@ -135,7 +135,7 @@ class SessionStore:
     def _load(
         self, folder: Path, session_id: str, lock: SessionLock | None, warnings: Sequence[str]
     ) -> OpenSession:
-        loaded = load_entries(folder / "transcript.jsonl")
+        loaded = load_entries(folder / TRANSCRIPT)
         if not loaded.entries:
             raise StoreError(
                 f"Nothing of session {session_id} can be read; {folder} was left as it is.",
@@ -156,7 +156,7 @@ class SessionStore:
 
     def _fork(self, folder: Path, parent: str) -> AnySession:
         """Copy the transcript so far into a new session, whose parent that one is."""
-        loaded = load_entries(folder / "transcript.jsonl")
+        loaded = load_entries(folder / TRANSCRIPT)
         old = read_info(folder / "metadata.json", parent) or build_info(parent, loaded.entries)
         at = self._now()
         entry = SessionEntry(at, new_session_id(at), old.notebook, old.cwd, __version__, parent)
@@ -180,7 +180,7 @@ class SessionStore:
         if info is not None:
             return info
         try:
-            entries = load_entries(folder / "transcript.jsonl").entries
+            entries = load_entries(folder / TRANSCRIPT).entries
         except StoreError:
             return None  # not a session: `load` says why when it is asked for by name
         return build_info(folder.name, entries) if entries else None
@@ -201,6 +201,11 @@ class SessionStore:
 
 def _unknown(session_id: str, sessions: Path) -> str:
     return f"There is no session {session_id!r}: the ids are the names of the folders in {sessions}"
+
+
+def transcript_file(home: Path, session_id: str) -> Path:
+    """Return where the transcript of a session lies, there or not. `session_id` is a valid one."""
+    return home / FOLDER / session_id / TRANSCRIPT
 
 
 def new_session_id(at: float) -> str:
@@ -274,7 +279,7 @@ def _copy_session(folder: Path, entry: SessionEntry, info: SessionInfo) -> None:
     with store_errors(new):
         try:
             make_folder(building)
-            _copy_lines(folder / "transcript.jsonl", building / "transcript.jsonl", entry)
+            _copy_lines(folder / TRANSCRIPT, building / TRANSCRIPT, entry)
             write_info(building / "metadata.json", info)
             os.rename(building, new)
         except BaseException:
