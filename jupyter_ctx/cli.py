@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -101,7 +102,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    """Return a time in seconds. Raises ArgumentTypeError if the text is none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not 0 <= seconds < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
     return seconds

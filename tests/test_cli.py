@@ -537,7 +537,8 @@ def test_a_wrong_command_line_says_what_there_is(capsys: pytest.CaptureFixture[s
         (["runs"], "{run}"),
         (["run", "a.ipynb"], "--prompt"),
         (["run", "a.ipynb", "--prompt", "x", "--permissions", "all"], "auto"),
-        (["run", "a.ipynb", "--prompt", "x", "--timeout", "-1"], "--timeout"),
+        (["run", "a.ipynb", "--prompt", "x", "--timeout", "-1"], "-1 is no number of seconds"),
+        (["run", "a.ipynb", "--prompt", "x", "--timeout", "soon"], "soon is no number of seconds"),
     ]:
         with pytest.raises(SystemExit) as ended:
             cli.main(line)
