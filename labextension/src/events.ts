@@ -1,5 +1,8 @@
 /** The messages of the kernel, as jupyter_ctx/ipython/gauge.py writes them; narrowed once, here. */
 
+import { Malformed, amount, choice, count, flag, object, orNull, say, text } from './narrow';
+import type { Fields } from './narrow';
+
 /** The one version of the protocol that this page speaks. */
 export const PROTOCOL = 1;
 
@@ -249,72 +252,6 @@ function parseContext(data: unknown): IContext {
   };
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-class Malformed extends Error {}
-
 function refuse(reason: string): IRefused {
   return { type: 'refused', reason };
-}
-
-/** Show a value of the wire in a sentence: short, whatever it is. */
-function say(value: unknown): string {
-  return value === undefined ? 'missing' : JSON.stringify(value).slice(0, 40);
-}
-
-function object(value: unknown, name: string): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Malformed(`${name} is no object`);
-  }
-  return value as Fields;
-}
-
-function text(fields: Fields, name: string): string {
-  const value = fields[name];
-  if (typeof value !== 'string') {
-    throw new Malformed(`${name} is ${say(value)}`);
-  }
-  return value;
-}
-
-function flag(fields: Fields, name: string): boolean {
-  const value = fields[name];
-  if (typeof value !== 'boolean') {
-    throw new Malformed(`${name} is ${say(value)}`);
-  }
-  return value;
-}
-
-/** A finite number. */
-function amount(fields: Fields, name: string): number {
-  const value = fields[name];
-  if (typeof value !== 'number' || !Number.isFinite(value)) {
-    throw new Malformed(`${name} is ${say(value)}`);
-  }
-  return value;
-}
-
-/** A whole number, 0 or more. */
-function count(fields: Fields, name: string): number {
-  const value = amount(fields, name);
-  if (!Number.isInteger(value) || value < 0) {
-    throw new Malformed(`${name} is ${say(value)}`);
-  }
-  return value;
-}
-
-function orNull<T>(
-  fields: Fields,
-  name: string,
-  read: (fields: Fields, name: string) => T
-): T | null {
-  return fields[name] === null ? null : read(fields, name);
-}
-
-function choice<T extends string>(fields: Fields, name: string, choices: readonly T[]): T {
-  const found = choices.find(one => one === fields[name]);
-  if (found === undefined) {
-    throw new Malformed(`${name} is ${say(fields[name])}`);
-  }
-  return found;
 }

@@ -8,13 +8,21 @@ export class Malformed extends Error {}
 
 /** Show a value of the wire in a sentence: short, whatever it is. */
 export function say(value: unknown): string {
-  if (typeof value === 'string') {
-    return JSON.stringify(value.slice(0, 40));
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value.slice(0, 40));
+    case 'number':
+    case 'boolean':
+    case 'bigint':
+      return String(value).slice(0, 40);
+    case 'object':
+      return value === null ? 'null' : Array.isArray(value) ? 'a list' : 'an object';
+    case 'undefined':
+      return 'missing';
+    case 'function':
+    case 'symbol':
+      return `a ${typeof value}`;
   }
-  if (typeof value === 'object' && value !== null) {
-    return Array.isArray(value) ? 'a list' : 'an object';
-  }
-  return value === undefined ? 'missing' : String(value).slice(0, 40);
 }
 
 export function object(value: unknown, name: string): Fields {
@@ -86,20 +94,66 @@ export function choice<T extends string>(fields: Fields, name: string, choices: 
   return found;
 }
 
-/** A list, each of whose elements is read by `read`. */
-export function list<T>(
-  fields: Fields,
-  name: string,
-  read: (value: unknown, name: string) => T
-): readonly T[] {
-  const value = field(fields, name);
-  if (!Array.isArray(value)) {
-    throw new Malformed(`${name} is ${say(value)}`);
-  }
-  return value.map((one: unknown, at) => read(one, `${name}[${at}]`));
+/** Reads one field of an object. */
+export type Read<T> = (fields: Fields, name: string) => T;
+
+/** How each field of a `T` is read. */
+export type Shape<T> = { readonly [F in keyof T]-?: Read<T[F]> };
+
+/** Read the fields that `shape` names; others are passed over. */
+export function shaped<T>(value: unknown, name: string, shape: Shape<T>): T {
+  const fields = object(value, name);
+  const names = Object.keys(shape) as (keyof T & string)[];
+  return Object.fromEntries(names.map(one => [one, shape[one](fields, one)])) as T;
 }
 
-/** An element of a list that is text. */
-export function word(value: unknown, name: string): string {
-  return text({ [name]: value }, name);
+/** Read a field that may be null. */
+export function nullable<T>(read: Read<T>): Read<T | null> {
+  return (fields, name) => orNull(fields, name, read);
+}
+
+/** Read a field that is one of a few words. */
+export function oneOf<T extends string>(choices: readonly T[]): Read<T> {
+  return (fields, name) => choice(fields, name, choices);
+}
+
+/** Read a field that is an object of that shape. */
+export function of<T>(shape: Shape<T>): Read<T> {
+  return (fields, name) => shaped(field(fields, name), name, shape);
+}
+
+/** Read a field that is a list, each element as if it were a field. */
+export function listOf<T>(read: Read<T>): Read<readonly T[]> {
+  return (fields, name) => {
+    const value = field(fields, name);
+    if (!Array.isArray(value)) {
+      throw new Malformed(`${name} is ${say(value)}`);
+    }
+    return value.map((one: unknown) => read({ [name]: one }, name));
+  };
+}
+
+const MOST_DEPTH = 60;
+
+/** Any JSON object whose texts are well-formed: keys as they were sent, none of them special. */
+export function json(fields: Fields, name: string): Fields {
+  const value = object(field(fields, name), name);
+  checkText(value, name, MOST_DEPTH);
+  return value;
+}
+
+function checkText(value: unknown, name: string, depth: number): void {
+  if (typeof value === 'string' && LONE_SURROGATE.test(value)) {
+    throw new Malformed(`${name} has half a character`);
+  }
+  if (typeof value !== 'object' || value === null) {
+    return;
+  }
+  if (depth === 0) {
+    throw new Malformed(`${name} is nested too deep`);
+  }
+  for (const [key, one] of Object.entries(value)) {
+    checkText(key, name, depth - 1);
+    checkText(one, name, depth - 1);
+  }
 }
