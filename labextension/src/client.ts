@@ -4,8 +4,11 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { Kernel } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 
+import { Calls } from './calls';
+import type { IAnswerPart, ICallPart } from './calls';
 import { parseMessage, PROTOCOL, splitAnswer, TARGET } from './events';
 import type { Answer, IReplyPart, IRequest } from './events';
+import { CallError } from './host';
 import type { PanelEvent } from './state';
 
 type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IControlMessage;
@@ -32,15 +35,41 @@ export class KernelClient implements IDisposable {
   constructor(
     kernel: Kernel.IKernelConnection,
     emit: (event: PanelEvent) => void,
-    respond: Respond
+    respond: Respond,
+    hear: (message: unknown) => void = () => undefined
   ) {
     this._kernel = kernel;
     this._emit = emit;
     this._respond = respond;
+    this._hear = hear;
+    this._calls = new Calls(kernel.clientId, part => {
+      this._tell(this._heard?.commId ?? '', part);
+    });
     kernel.registerCommTarget(TARGET, this._onOpen);
     kernel.statusChanged.connect(this._onStatus, this);
     kernel.connectionStatusChanged.connect(this._onConnection, this);
-    void this._probe();
+    this._probed = this._probe();
+  }
+
+  /** Resolves when the kernel has said whether the extension is loaded, or cannot be asked. */
+  get probed(): Promise<void> {
+    return this._probed;
+  }
+
+  /** Whether the extension in the kernel was heard: only then a call may reach it. */
+  get isHeard(): boolean {
+    return this._heard !== null;
+  }
+
+  /**
+   * Ask the extension in the kernel, on the control channel: it answers while a cell runs. Resolves
+   * with the result; rejects with a CallError, at the latest after the call's deadline.
+   */
+  call(op: string, args: object, deadlineMs?: number): Promise<unknown> {
+    if (!this._heard || this._isDisposed || this._kernel.isDisposed) {
+      return Promise.reject(new CallError('absent', NOT_LOADED));
+    }
+    return this._calls.call(op, args, deadlineMs);
   }
 
   get kernel(): Kernel.IKernelConnection {
@@ -67,6 +96,8 @@ export class KernelClient implements IDisposable {
     }
     this._comm = null;
     this._own = null;
+    this._heard = null;
+    this._calls.abandon('absent', GONE_TEXT);
   }
 
   /**
@@ -126,6 +157,7 @@ export class KernelClient implements IDisposable {
   private _listenTo(id: string): Kernel.IComm {
     const comm = this._kernel.createComm(TARGET, id);
     this._adopt(comm);
+    this._heard = comm;
     return comm;
   }
 
@@ -147,6 +179,7 @@ export class KernelClient implements IDisposable {
       return;
     }
     this._adopt(comm);
+    this._heard = comm;
     comm.send({ version: PROTOCOL, type: 'hello' }); // so the kernel knows that a page is there
     if ('version' in message.content.data) {
       this._take(comm, message.content.data);
@@ -155,6 +188,26 @@ export class KernelClient implements IDisposable {
 
   /** Take a message: of an earlier comm, only what the kernel asks still counts. */
   private _take(comm: Kernel.IComm, data: unknown): void {
+    if (this._isDisposed) {
+      return;
+    }
+    if (comm === this._own) {
+      this._heard = comm; // before that the kernel does not know it
+    }
+    const { type, version } = (data ?? {}) as { type?: unknown; version?: unknown };
+    if (version === PROTOCOL && type === 'panel') {
+      this._hear(data); // of whichever comm: what was heard before is known by its number
+      return;
+    }
+    if (version === PROTOCOL && type === 'answer') {
+      if (isAnswer(data)) {
+        this._calls.hear(data);
+      }
+      return;
+    }
+    if (version === PROTOCOL && type === 'hello') {
+      this._hear(data);
+    }
     const message = parseMessage(data);
     if (message.type === 'request') {
       this._answer(comm, message);
@@ -185,7 +238,7 @@ export class KernelClient implements IDisposable {
     }
   }
 
-  private _tell(commId: string, part: IReplyPart): void {
+  private _tell(commId: string, part: IReplyPart | ICallPart): void {
     const message = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'shell'>>({
       msgType: 'comm_msg',
       channel: 'shell',
@@ -204,6 +257,9 @@ export class KernelClient implements IDisposable {
       this._take(comm, message.content.data);
     };
     comm.onClose = () => {
+      if (this._heard === comm) {
+        this._heard = null;
+      }
       if (this._comm === comm) {
         this._forget();
       }
@@ -213,6 +269,8 @@ export class KernelClient implements IDisposable {
   private _forget(): void {
     this._comm = null;
     this._own = null;
+    this._heard = null;
+    this._calls.abandon('absent', GONE_TEXT);
     this._emit({ type: 'disconnected' });
   }
 
@@ -227,7 +285,7 @@ export class KernelClient implements IDisposable {
     if (status === 'connected') {
       if (this._wasDown) {
         this._wasDown = false;
-        void this._probe();
+        this._probed = this._probe();
       }
     } else {
       this._wasDown = true;
@@ -237,9 +295,13 @@ export class KernelClient implements IDisposable {
   private readonly _kernel: Kernel.IKernelConnection;
   private readonly _emit: (event: PanelEvent) => void;
   private readonly _respond: Respond;
+  private readonly _hear: (message: unknown) => void;
+  private readonly _calls: Calls;
   private readonly _answered = new Set<string>();
   private _comm: Kernel.IComm | null = null;
   private _own: Kernel.IComm | null = null;
+  private _heard: Kernel.IComm | null = null;
+  private _probed: Promise<void>;
   private _wasDown = false;
   private _isDisposed = false;
 }
@@ -251,3 +313,17 @@ const GONE: ReadonlySet<Kernel.Status> = new Set<Kernel.Status>([
   'terminating',
   'dead'
 ]);
+
+const NOT_LOADED = 'The agent is not loaded in this kernel.';
+const GONE_TEXT = 'The kernel was restarted or is gone.';
+
+function isAnswer(data: unknown): data is IAnswerPart {
+  const answer = data as Readonly<Record<keyof IAnswerPart, unknown>>;
+  return (
+    typeof answer.id === 'string' &&
+    typeof answer.to === 'string' &&
+    typeof answer.text === 'string' &&
+    Number.isInteger(answer.part) &&
+    Number.isInteger(answer.parts)
+  );
+}

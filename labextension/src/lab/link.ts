@@ -1,4 +1,4 @@
-/** One notebook's link to whatever kernel it has, and the state that comes of it. */
+/** One notebook's link to whatever kernel it has, and what comes of it: gauge and conversation. */
 
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { IDisposable } from '@lumino/disposable';
@@ -7,28 +7,87 @@ import type { ISignal } from '@lumino/signaling';
 
 import { KernelClient } from '../client';
 import type { Respond } from '../client';
+import { Feed } from '../feed';
+import { CallError } from '../host';
+import type { CallArgs, CallOp, CallResult } from '../panel';
+import { isRefused, parseResult } from '../parse';
 import { ABSENT, reduce } from '../state';
 import type { IPanelState, PanelEvent } from '../state';
+import { hindrance, load, otherVersion } from './load';
+import type { Loading } from './load';
 
 export class NotebookLink implements IDisposable {
   /** `respond` answers what the notebook's kernel asks of the notebook. */
   constructor(context: ISessionContext, respond: Respond) {
     this._context = context;
     this._respond = respond;
+    this.feed = new Feed(
+      (op, args) => this.ask(op, args),
+      () => {
+        this._feedChanged.emit();
+      }
+    );
     context.kernelChanged.connect(this._follow, this);
+    context.statusChanged.connect(this._advance, this);
+    context.connectionStatusChanged.connect(this._advance, this);
     this._follow();
+  }
+
+  /** The conversation with this kernel; closed until `show` was called. */
+  readonly feed: Feed;
+
+  get context(): ISessionContext {
+    return this._context;
   }
 
   get state(): IPanelState {
     return this._state;
   }
 
+  /** How far the kernel is; follows from `show` on. */
+  get loading(): Loading {
+    return this._loading;
+  }
+
+  /** Fired when the gauge's `state` may have changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
+  /** Fired when `feed` or `loading` may have changed. */
+  get feedChanged(): ISignal<this, void> {
+    return this._feedChanged;
+  }
+
   get isDisposed(): boolean {
     return this._isDisposed;
+  }
+
+  /** The panel shows this notebook: load the extension if need be, and open the conversation. */
+  show(): void {
+    this._isShown = true;
+    this._advance();
+  }
+
+  /** Look again at a kernel where something was missing. */
+  retry(): void {
+    this._failed = null;
+    if (this.feed.state.is === 'failed') {
+      void this.feed.open();
+    }
+    this._advance();
+  }
+
+  /** Ask the kernel's extension; what it answers is narrowed. Rejects with a CallError. */
+  async ask<T extends CallOp>(op: T, args: CallArgs<T>): Promise<CallResult<T>> {
+    if (!this._client) {
+      throw new CallError('absent', 'This notebook has no kernel.');
+    }
+    const result = parseResult(op, await this._client.call(op, args));
+    if (isRefused(result)) {
+      throw new CallError('broken', result.reason);
+    }
+    return result;
   }
 
   dispose(): void {
@@ -37,6 +96,8 @@ export class NotebookLink implements IDisposable {
     }
     this._isDisposed = true;
     this._context.kernelChanged.disconnect(this._follow, this);
+    this._context.statusChanged.disconnect(this._advance, this);
+    this._context.connectionStatusChanged.disconnect(this._advance, this);
     this._client?.dispose();
     this._client = null;
     Signal.clearData(this);
@@ -46,31 +107,122 @@ export class NotebookLink implements IDisposable {
   private _follow(): void {
     const kernel = this._context.session?.kernel ?? null;
     if (this._client?.kernel === kernel) {
+      this._advance();
       return;
     }
     this._client?.dispose();
     this._client = null;
     this._apply({ type: 'disconnected' });
+    this.feed.clear();
     if (kernel) {
       this._client = new KernelClient(
         kernel,
         event => {
           this._apply(event);
         },
-        this._respond
+        this._respond,
+        message => {
+          this._hear(message);
+        }
       );
+    }
+    this._advance();
+  }
+
+  /** Take a hello, which tells of the extension that speaks, or a message of the conversation. */
+  private _hear(message: unknown): void {
+    const { type, epoch, package_version: version } = message as Readonly<Record<string, unknown>>;
+    if (type !== 'hello') {
+      this.feed.hear(message);
+    } else {
+      this._failed = typeof epoch === 'string' ? null : otherVersion(String(version));
+      if (this._isShown && typeof epoch === 'string' && !this.feed.isOf(epoch)) {
+        this._become({ is: 'loaded' });
+        void this.feed.open();
+      }
+      this._advance();
+    }
+  }
+
+  /** Do the next thing that is possible, if the panel shows this notebook. */
+  private _advance(): void {
+    const client = this._client;
+    if (!this._isShown || this._isDisposed || this._isLoading) {
+      return;
+    }
+    const hindered = hindrance(this._context) ?? this._failed;
+    if (hindered || !client) {
+      this._become(hindered ?? { is: 'starting' });
+    } else if (client.isHeard) {
+      this._open(client);
+    } else {
+      this._isLoading = true;
+      void this._load(client);
+    }
+  }
+
+  private _open(client: KernelClient): void {
+    this._become({ is: 'loaded' });
+    const { is } = this.feed.state;
+    if (is === 'closed' || (is === 'busy' && client.kernel.status === 'idle')) {
+      void this.feed.open();
+    }
+  }
+
+  private async _load(client: KernelClient): Promise<void> {
+    await client.probed;
+    if (client === this._client && !client.isHeard) {
+      await this._loadInto(client);
+    }
+    this._isLoading = false;
+    const isFree = client.kernel.status === 'idle' && !this._failed;
+    if (client !== this._client || client.isHeard || isFree) {
+      this._advance();
+    }
+  }
+
+  private async _loadInto(client: KernelClient): Promise<void> {
+    if (client.kernel.status !== 'idle') {
+      this._become({ is: 'busy' });
+      return;
+    }
+    this._become({ is: 'loading' });
+    const loading = await load(client.kernel);
+    if (client === this._client && !client.isHeard) {
+      // One that is loaded and silent is too old to speak with a page.
+      this._failed = loading.is === 'loaded' ? otherVersion('') : loading;
+      this._failed = loading.is === 'busy' ? null : this._failed;
+      this._become(loading);
+    }
+  }
+
+  private _become(loading: Loading): void {
+    if (loading.is !== this._loading.is || loading.is === 'missing') {
+      this._loading = loading;
+      this._feedChanged.emit();
     }
   }
 
   private _apply(event: PanelEvent): void {
     this._state = reduce(this._state, event);
     this._changed.emit();
+    if (event.type === 'disconnected') {
+      this._failed = null;
+      this.feed.lose();
+      this._advance();
+    }
   }
 
   private readonly _context: ISessionContext;
   private readonly _respond: Respond;
   private readonly _changed = new Signal<this, void>(this);
+  private readonly _feedChanged = new Signal<this, void>(this);
   private _client: KernelClient | null = null;
   private _state: IPanelState = ABSENT;
+  private _loading: Loading = { is: 'none' };
+  /** What the kernel lacks, as it said itself. */
+  private _failed: Loading | null = null;
+  private _isShown = false;
+  private _isLoading = false;
   private _isDisposed = false;
 }

@@ -1,0 +1,150 @@
+/** What the page asks of the kernel: each call in parts, its answer joined, and a deadline. */
+
+import { isHighSurrogate, PART_CHARS, PROTOCOL } from './events';
+import { CallError } from './host';
+
+/** Longest wait for an answer, in milliseconds; `open` may have to load a long conversation. */
+export const CALL_MS = 10_000;
+export const OPEN_MS = 60_000;
+
+/** So many characters of one call at most, in UTF-16 units. */
+export const MOST_CHARS = 8_000_000;
+
+/** One message of a call: `text` is a piece of its JSON, `part` counts from 1. */
+export interface ICallPart {
+  readonly version: number;
+  readonly type: 'call';
+  readonly id: string;
+  readonly client: string;
+  readonly part: number;
+  readonly parts: number;
+  readonly text: string;
+}
+
+/** One message of an answer, as the kernel sends it. */
+export interface IAnswerPart {
+  readonly id: string;
+  readonly to: string;
+  readonly part: number;
+  readonly parts: number;
+  readonly text: string;
+}
+
+/** Return the messages that carry `text`, each short enough; no character is torn. */
+export function splitCall(id: string, client: string, text: string): ICallPart[] {
+  const pieces: string[] = [];
+  for (let start = 0; start < text.length; start += pieces[pieces.length - 1]?.length ?? 1) {
+    let end = Math.min(start + PART_CHARS, text.length);
+    if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) {
+      end -= 1;
+    }
+    pieces.push(text.slice(start, end));
+  }
+  return pieces.map((piece, at) => ({
+    version: PROTOCOL,
+    type: 'call',
+    id,
+    client,
+    part: at + 1,
+    parts: pieces.length,
+    text: piece
+  }));
+}
+
+interface IWaiting {
+  readonly parts: Map<number, string>;
+  readonly settle: (outcome: unknown) => void;
+  readonly fail: (error: CallError) => void;
+  readonly timer: ReturnType<typeof setTimeout>;
+}
+
+/** The calls of one page to one kernel that have no answer yet. */
+export class Calls {
+  /** `client` is this page's name, `send` puts one message on the way. */
+  constructor(
+    private readonly _client: string,
+    private readonly _send: (part: ICallPart) => void
+  ) {}
+
+  /**
+   * Ask the kernel; resolves with the result. Rejects with a CallError, at the latest at the
+   * deadline: what the kernel says, or `lost` (no answer in time), `absent` (no extension there),
+   * `broken` (an answer that is none), `too_long`.
+   */
+  call(op: string, args: object, deadlineMs = op === 'open' ? OPEN_MS : CALL_MS): Promise<unknown> {
+    const text = JSON.stringify({ op, args });
+    if (text.length > MOST_CHARS) {
+      const most = 'Too long: 8 MB may be sent at once. Leave a picture out, or attach a file.';
+      return Promise.reject(new CallError('too_long', most));
+    }
+    const id = `${this._client}-${crypto.randomUUID()}`;
+    return new Promise((resolve, reject) => {
+      const late = (): void => {
+        this._waiting.delete(id);
+        const seconds = Math.round(deadlineMs / 1000);
+        reject(new CallError('lost', `The kernel did not answer within ${seconds} s (${op}).`));
+      };
+      this._waiting.set(id, {
+        parts: new Map(),
+        settle: resolve,
+        fail: reject,
+        timer: setTimeout(late, deadlineMs)
+      });
+      for (const part of splitCall(id, this._client, text)) {
+        this._send(part);
+      }
+    });
+  }
+
+  /** Take a piece of an answer; one to another page, or heard before, does nothing. */
+  hear(answer: IAnswerPart): void {
+    const waiting = answer.to === this._client ? this._waiting.get(answer.id) : undefined;
+    if (!waiting) {
+      return;
+    }
+    waiting.parts.set(answer.part, answer.text);
+    if (waiting.parts.size < answer.parts) {
+      return;
+    }
+    clearTimeout(waiting.timer);
+    this._waiting.delete(answer.id);
+    const pieces = [...waiting.parts].sort(([one], [other]) => one - other);
+    const outcome = readOutcome(pieces.map(([, text]) => text).join(''));
+    if (outcome instanceof CallError) {
+      waiting.fail(outcome);
+    } else {
+      waiting.settle(outcome.result);
+    }
+  }
+
+  /** The kernel is gone: nothing will be answered any more. */
+  abandon(kind: string, message: string): void {
+    const left = [...this._waiting.values()];
+    this._waiting.clear();
+    for (const { timer, fail } of left) {
+      clearTimeout(timer);
+      fail(new CallError(kind, message));
+    }
+  }
+
+  private readonly _waiting = new Map<string, IWaiting>();
+}
+
+/** Return the result in the joined text of an answer, or what went wrong. */
+function readOutcome(text: string): { readonly result: unknown } | CallError {
+  let found: unknown;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    return new CallError('broken', 'An answer of the kernel could not be read.');
+  }
+  const outcome = (found ?? {}) as { ok?: unknown; result?: unknown; error?: unknown };
+  if (outcome.ok === true) {
+    return { result: outcome.result };
+  }
+  const error = (outcome.error ?? {}) as { kind?: unknown; message?: unknown };
+  if (outcome.ok === false && typeof error.kind === 'string' && typeof error.message === 'string') {
+    return new CallError(error.kind, error.message);
+  }
+  return new CallError('broken', 'An answer of the kernel could not be read.');
+}

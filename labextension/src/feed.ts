@@ -1,0 +1,154 @@
+/** The conversation of one kernel as it stands on this page: opened, kept up, opened again. */
+
+import { EMPTY, opened, receive, withEarlier } from './conversation';
+import type { IConversation } from './conversation';
+import { CallError } from './host';
+import type { CallArgs, CallOp, CallResult } from './panel';
+import { isRefused, parsePanel } from './parse';
+
+/** So many turns are shown at first, and so many more each time. */
+export const TURNS = 30;
+
+/**
+ * Whether what is shown is live. `closed`: nobody opened it, or the kernel is gone. `busy`: the
+ * kernel opens it when its cell is done. `failed`: `reason` is a sentence.
+ */
+export type FeedState =
+  | { readonly is: 'closed' | 'opening' | 'open' | 'busy' }
+  | { readonly is: 'failed'; readonly reason: string };
+
+/** Asks the kernel; what it answers is narrowed. Rejects with a CallError. */
+export type Ask = <T extends CallOp>(op: T, args: CallArgs<T>) => Promise<CallResult<T>>;
+
+export class Feed {
+  constructor(
+    private readonly _ask: Ask,
+    private readonly _onChange: () => void
+  ) {}
+
+  get conversation(): IConversation {
+    return this._conversation;
+  }
+
+  get state(): FeedState {
+    return this._state;
+  }
+
+  /** Ask for the conversation, unless that is under way; what is said meanwhile counts too. */
+  async open(): Promise<void> {
+    if (this._state.is === 'opening') {
+      this._again = true;
+      return;
+    }
+    this._again = false;
+    const life = this._life;
+    this._become({ is: 'opening' });
+    let state: FeedState;
+    try {
+      const answer = await this._ask('open', { turns: TURNS });
+      if (life !== this._life) {
+        return;
+      }
+      this._conversation = opened(this._conversation, answer);
+      state = { is: 'open' };
+    } catch (error) {
+      if (life !== this._life) {
+        return;
+      }
+      state = describe(error);
+    }
+    this._become(state);
+    if (this._again || (state.is === 'open' && this._conversation.isStale)) {
+      void this.open();
+    }
+  }
+
+  /** Take a message of items: each counts once, and a gap opens the conversation again. */
+  hear(data: unknown): void {
+    if (this._state.is === 'closed') {
+      return;
+    }
+    const message = parsePanel(data);
+    if (isRefused(message)) {
+      console.error(`jupyter_ctx: ${message.reason}`);
+      void this.open(); // what it said is missing now
+      return;
+    }
+    this._conversation = receive(this._conversation, message);
+    if (message.items.some(item => item.kind === 'cleared')) {
+      this._conversation = { ...this._conversation, isStale: true };
+    }
+    this._onChange();
+    if (this._conversation.isStale && this._state.is === 'open') {
+      void this.open();
+    }
+  }
+
+  /** Whether the kernel's extension was loaded anew since the conversation was opened. */
+  isOf(epoch: string): boolean {
+    return this._conversation.epoch === epoch;
+  }
+
+  /** Show the turns before the first that is shown. Rejects with a CallError. */
+  async earlier(): Promise<void> {
+    const { firstTurn, hasEarlier } = this._conversation;
+    if (firstTurn === null || !hasEarlier || this._isAsking) {
+      return;
+    }
+    this._isAsking = true;
+    const life = this._life;
+    try {
+      const answer = await this._ask('earlier', { before: firstTurn, turns: TURNS });
+      if (life === this._life && this._conversation.firstTurn === firstTurn) {
+        this._conversation = withEarlier(this._conversation, answer);
+        this._onChange();
+      }
+    } finally {
+      this._isAsking = false;
+    }
+  }
+
+  /** The kernel is gone: what was shown stays, and nothing in it runs or asks any more. */
+  lose(): void {
+    this._life += 1;
+    const { live, log } = this._conversation;
+    this._conversation = {
+      ...this._conversation,
+      epoch: null,
+      isStale: false,
+      held: [],
+      log: live ? [...log, live] : log,
+      live: null,
+      queue: [],
+      question: null,
+      isRunning: false
+    };
+    this._become({ is: 'closed' });
+  }
+
+  /** Another kernel, another conversation: nothing is shown. */
+  clear(): void {
+    this.lose();
+    this._conversation = EMPTY;
+    this._onChange();
+  }
+
+  private _become(state: FeedState): void {
+    this._state = state;
+    this._onChange();
+  }
+
+  private _conversation: IConversation = EMPTY;
+  private _state: FeedState = { is: 'closed' };
+  private _life = 0;
+  private _again = false;
+  private _isAsking = false;
+}
+
+function describe(error: unknown): FeedState {
+  if (error instanceof CallError && error.kind === 'busy') {
+    return { is: 'busy' };
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return { is: 'failed', reason };
+}
