@@ -3,9 +3,11 @@
 import pytest
 
 from jupyter_ctx.core.blocks import text_of
-from jupyter_ctx.core.entries import RewindEntry, SummaryEditEntry, SummaryUndoEntry
+from jupyter_ctx.core.entries import ModelEntry, RewindEntry, SummaryEditEntry, SummaryUndoEntry
 from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.redact import Redactor
+from jupyter_ctx.core.usage import Usage
+from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import BusyError, CompactionError, PromptError
 from jupyter_ctx.testing import MemoryStore, ScriptedModel, make_session
 from jupyter_ctx.testing import reply as scripted
@@ -102,6 +104,27 @@ def test_both_are_entries_that_a_resumed_session_has():
     resumed = make_session(ScriptedModel(), entries=list(store.entries))
     assert [text_of(m.content) for m in resumed.transcript.view] == ["one", BIG, "two", BIG]
     assert resumed.summary() == session.summary()
+
+
+def test_what_an_undo_brings_back_takes_what_it_took_before():
+    """The provider's own figure counts, not an estimate; after a switch of the model it does not.
+
+    Digits and the like take another number of tokens than the estimate says.
+    """
+    measured = Usage(uncached=4_000, cache_read=0, cache_write=0, output=0)
+    answers = [scripted(BIG), scripted(BIG, usage=measured), scripted("The summary.")]
+    model = ScriptedModel(*answers, scripted("Later."))
+    session = make_session(model, tail_tokens=0)
+    session.ask("one")
+    session.ask("two")
+    entry = session.compact()
+
+    assert session.plan_undo().tokens == entry.tokens_before == 4_000
+    session.ask("three")
+    assert 4_000 < session.plan_undo().tokens < 4_100
+    session._engine.record(ModelEntry(0.0, "another"))
+    view = build_view([*session.transcript.entries, session.plan_undo().entry])
+    assert session.plan_undo().tokens == session._engine.meter.estimate_request(view)
 
 
 def test_an_undo_that_would_not_fit_is_refused_with_its_figures():

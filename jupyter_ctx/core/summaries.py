@@ -14,7 +14,7 @@ from ..errors import PromptError
 from .blocks import Message
 from .compaction import build_summary_message
 from .compactor import must_drop_thinking
-from .entries import CompactionEntry, SummaryEditEntry, SummaryUndoEntry
+from .entries import CompactionEntry, ModelEntry, SummaryEditEntry, SummaryUndoEntry
 from .offload import LEAST_RESULT_TOKENS
 from .preview import clean_text
 from .tokens import SAFETY
@@ -59,7 +59,7 @@ def plan_undo(engine: Engine, n: int | None = None) -> Undo:
     last = _newest(engine, n, "undone")
     drop = must_drop_thinking(engine, transcript.view[1:])
     entry = SummaryUndoEntry(engine.ports.clock.now(), last.n, drop)
-    tokens = engine.meter.estimate_request(build_view([*transcript.entries, entry]))
+    tokens = _tokens_undone(engine, last, entry)
     return Undo(
         entry,
         len(transcript.replaced_by(last.n)),
@@ -67,6 +67,21 @@ def plan_undo(engine: Engine, n: int | None = None) -> Undo:
         needed_tokens(engine, tokens),
         engine.window,
     )
+
+
+def _tokens_undone(engine: Engine, last: CompactionEntry, undo: SummaryUndoEntry) -> int:
+    """Return what the prompt takes once `last` is undone.
+
+    That is what was used right before it, a figure of the provider's for the most part, and an
+    estimate of what came since. After a switch of the model all of it is estimated.
+    """
+    entries, count = engine.transcript.entries, engine.meter.estimate_request
+    estimated = count(build_view([*entries, undo]))
+    made = [isinstance(entry, CompactionEntry) and entry.n == last.n for entry in entries]
+    at = len(made) - 1 - made[::-1].index(True)
+    if any(isinstance(entry, ModelEntry) for entry in entries[at:]):
+        return estimated
+    return max(0, last.tokens_before + estimated - count(build_view(entries[:at])))
 
 
 def needed_tokens(engine: Engine, tokens: int) -> int:
