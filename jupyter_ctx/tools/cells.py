@@ -37,6 +37,9 @@ from .seen import Seen, digest_of
 MOST_ORDERS = 50
 """So many orders of the notebook's cells are remembered, to say where a cell that is gone stood."""
 
+PRESENT_CHARS = 12_000
+"""So much is shown of a cell that was not as expected, in characters."""
+
 _ID: Mapping[str, object] = {"type": "string", "description": "The cell's id."}
 _SOURCE: Mapping[str, object] = {"type": "string", "description": "The whole source."}
 
@@ -111,7 +114,7 @@ class CellTools:
         state = await self._load()
         cell = self._find(state, str(arguments["cell_id"]))
         source = _lines(arguments["source"])
-        self._refuse_unseen(cell)
+        self._refuse_unseen(cell, cap_chars)
         if source == cell.source:
             return ToolOutput(f"Cell `{cell.id}` has this source already; nothing was changed.")
         change = EditCell(cell.id, source, cell.source)
@@ -120,7 +123,7 @@ class CellTools:
     async def _delete(self, arguments: Json, cap_chars: int) -> ToolOutput:
         state = await self._load()
         cell = self._find(state, str(arguments["cell_id"]))
-        self._refuse_unseen(cell)
+        self._refuse_unseen(cell, cap_chars)
         change = DeleteCell(cell.id, cell.source)
         return await self._apply(change, "Deleted", len(state.cells) - 1, state)
 
@@ -140,7 +143,7 @@ class CellTools:
             raise ToolError(f"Cell `{cell.id}` is {cell.type}: there is nothing to run.")
         if is_agent_source(cell.source):
             raise ToolError(f"Cell `{cell.id}` asks the agent: it cannot run within a turn.")
-        self._refuse_unasked(cell)
+        self._refuse_unasked(cell, cap_chars)
         execution, output = await run_source(self.kernel, cell.source)
         is_live = state.source == "front end"
         if is_live:
@@ -187,28 +190,38 @@ class CellTools:
         below = next((one for one in order[at + 1 :] if one in left), None)
         return _between(above, below)
 
-    def _refuse_unseen(self, cell: NotebookCell) -> None:
+    def _refuse_unseen(self, cell: NotebookCell, cap_chars: int) -> None:
         """Raise ToolError with the present source if the model does not know it; then it does."""
         if self.seen.is_present("cell", cell.id, cell.source):
             return
         was_seen = self.seen.has("cell", cell.id)
-        self.seen.mark("cell", cell.id, cell.source)
         why = "was changed since you saw it" if was_seen else "was not read yet in its present form"
-        raise ToolError(
-            f"Not applied: cell `{cell.id}` {why}. Its source now is below; if the change still "
-            f"fits, make it again.\n\n{cell.source}"
+        head = f"Not applied: cell `{cell.id}` {why}."
+        raise ToolError(self._with_source(head, "the change still fits, make it", cell, cap_chars))
+
+    def _with_source(self, head: str, wish: str, cell: NotebookCell, cap_chars: int) -> str:
+        """Return a refusal with the present source, which is then seen; of a long one the head.
+
+        `wish` says what may be done again then, or once the whole of it was read.
+        """
+        room = min(cap_chars, PRESENT_CHARS) - len(head) - 250
+        if len(cell.source) <= room:
+            self.seen.mark("cell", cell.id, cell.source)
+            return f"{head} Its source now is below; if {wish} again.\n\n{cell.source}"
+        shown = cell.source[: max(0, room)]
+        return (
+            f"{head} It is long: {len(cell.source):,} characters. Read the whole of it by "
+            f"read_cell; if {wish} again. The first {len(shown):,} are:\n\n{shown}"
         )
 
-    def _refuse_unasked(self, cell: NotebookCell) -> None:
+    def _refuse_unasked(self, cell: NotebookCell, cap_chars: int) -> None:
         """Raise ToolError if the user was asked about another source than would run now."""
         asked = self.seen.take_asked(cell.id)
         if asked is None or asked == digest_of(cell.source):
             return
-        self.seen.mark("cell", cell.id, cell.source)
-        raise ToolError(
-            f"Not run: cell `{cell.id}` was changed after the user was asked about it. Its source "
-            f"now is below; if it is still what should run, run it again.\n\n{cell.source}"
-        )
+        head = f"Not run: cell `{cell.id}` was changed after the user was asked about it."
+        wish = "it is still what should run, run it"
+        raise ToolError(self._with_source(head, wish, cell, cap_chars))
 
     async def _apply(
         self, change: CellChange, done: str, count: int, state: NotebookState | None = None

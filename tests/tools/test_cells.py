@@ -146,6 +146,26 @@ def test_what_was_not_seen_is_not_written_over() -> None:
     assert scene.ids == ["a", "b"]
 
 
+@pytest.mark.parametrize("tool", ["edit_cell", "delete_cell"])
+def test_of_a_long_cell_a_refusal_shows_the_head_only(tool: str) -> None:
+    """What was shown in part only is not seen: the refusal stays, until it was read whole."""
+    scene, more = Scene(), {"source": "x = 2"} if tool == "edit_cell" else {}
+    long = "\n".join(f"value_{n} = {n}" for n in range(4_000))
+    scene.notebook.cells[0] = replace(scene.notebook.cells[0], source=long)
+
+    first, second = (scene.refused(tool, cell_id="a", **more) for _ in range(2))
+
+    assert first == second
+    assert len(first) <= 12_000
+    assert "value_0 = 0" in first
+    assert scene.source("a") == long
+    start = 1
+    while start <= 4_000:
+        page = scene.said("read_cell", cell_id="a", start_line=start)
+        start = int(page.rsplit("value_", 1)[1].split(" ")[0]) + 2
+    scene.said(tool, cell_id="a", **more)
+
+
 def test_what_the_user_wrote_meanwhile_stays() -> None:
     """C22: the write is refused with the present source, and the user's text is untouched."""
     scene = Scene()
