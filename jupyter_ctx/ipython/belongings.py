@@ -8,8 +8,6 @@ settings of libraries, the working folder.
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import json
 import logging
 import os
@@ -19,21 +17,20 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from . import collector, live, outputlog, sinks, streams
+from .place import find_folder
 from .plaintext import plain
+from .process import Mend, PythonState, are_descriptors_short, mend_all
 
 MOST_NAMED = 8
 """So many things that were put back are named, the rest counted."""
-
-FEW_DESCRIPTORS = 16
-"""If fewer are left, cells fail at odd places, and the user is told."""
 
 _MISSING = object()
 _MODULES = (time, json, os, threading, queue, socket, signal, logging)
@@ -55,9 +52,6 @@ _SHELL_NAMES = (
     "compile",
 )
 _KERNEL_NAMES = ("shell", "io_loop", "session", "comm_manager", "iopub_socket", "iopub_thread")
-
-Mend = tuple[str, Callable[[], object]]
-"""What is another one than before, by name, and what puts it back."""
 
 
 class Belongings:
@@ -97,8 +91,8 @@ class Belongings:
         self._kept_dicts = [(name, each, dict(each)) for name, each in self._dicts]
         self._kept_lists = [(name, each, list(each)) for name, each in self._lists]
         self._names = shell.user_ns, {n: shell.user_ns.get(n) for n in shell.user_ns_hidden}
-        self._python = _Python()
-        self._folder = _folder()
+        self._python = PythonState()
+        self._folder = find_folder()
         self.text = ""
         self._found: list[str] = []
 
@@ -111,15 +105,15 @@ class Belongings:
                 break
             except Exception:
                 continue
-        found = _mend(_mends_of_ways(self._ways)) + _mend(self._mends_of_modules())
+        found = mend_all(_mends_of_ways(self._ways)) + mend_all(self._mends_of_modules())
         for code in self._code:
-            found += _mend(code.mends())
+            found += mend_all(code.mends())
         self._found = found
 
     def put_back(self) -> None:
         """Put back the rest. What cannot be put back is named too."""
-        found = self._found + _mend(mend for place in self._places for mend in place.mends())
-        found += _mend(_mends_of_shadows(self._shadows))
+        found = self._found + mend_all(mend for place in self._places for mend in place.mends())
+        found += mend_all(_mends_of_shadows(self._shadows))
         if self._find_own() is not self._own:  # the code unloaded or reloaded us, as it may
             self._kept_dicts = [
                 (said, now, {name: one for name, one in kept.items() if not _is_own(one)})
@@ -129,8 +123,8 @@ class Belongings:
                 (said, now, [one for one in kept if not _is_own(one)])
                 for said, now, kept in self._kept_lists
             ]
-        found += _mend(_mends_of_dicts(self._kept_dicts))
-        found += _mend(_mends_of_lists(self._kept_lists))
+        found += mend_all(_mends_of_dicts(self._kept_dicts))
+        found += mend_all(_mends_of_lists(self._kept_lists))
         names, hidden = self._names
         for name, value in hidden.items():
             if name not in names:
@@ -141,10 +135,10 @@ class Belongings:
     def _say_the_rest(self) -> str:
         """Return what is not put back, since it may be meant, and matters to every later cell."""
         said = ""
-        if (folder := _folder()) != self._folder:
-            where = "gone" if folder is None else f"now {plain(folder)}"
+        if (folder := find_folder()) != self._folder:
+            where = f"now {plain(folder)}" if folder else "gone"
             said += f"[The working folder is {where}.]\n"
-        if _descriptors_are_short():
+        if are_descriptors_short():
             said += "[Too many files are open: until some are closed, cells can open none.]\n"
         return said
 
@@ -208,86 +202,6 @@ class _Place:
                 yield f"{self._said}{dot}{name}", partial(setattr, holder, name, one)
 
 
-class _Python:
-    """The interpreter's own state, and the process's."""
-
-    def __init__(self) -> None:
-        self._handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-        self._timer = signal.getitimer(signal.ITIMER_REAL)
-        self._limit, self._interval = sys.getrecursionlimit(), sys.getswitchinterval()
-        self._policy = getattr(asyncio.events, "_event_loop_policy", None)
-        self._loop: Any = asyncio._get_running_loop()
-        self._fds = [_Descriptor(number) for number in range(3)]
-        self._streams: dict[str, TextIO | None] = {
-            name: getattr(sys, name) for name in ("__stdin__", "__stdout__", "__stderr__")
-        }
-
-    def put_back(self) -> list[str]:
-        """Put everything back; return what was another one, in words."""
-        found = _mend(self._mends())
-        for descriptor in self._fds:
-            found += _mend(descriptor.mends())
-            descriptor.close()
-        return found + _mend(self._mends_of_streams())
-
-    def _mends(self) -> Iterator[Mend]:
-        for number, handler in self._handlers.items():
-            # None: it was not set from Python and cannot be put back from it.
-            if handler is not None and signal.getsignal(number) != handler:
-                said = f"the handler of {signal.Signals(number).name}"
-                yield said, partial(signal.signal, number, handler)
-        if self._timer[0] == 0 and signal.getitimer(signal.ITIMER_REAL)[0] != 0:
-            yield "the alarm clock", partial(signal.setitimer, signal.ITIMER_REAL, 0)
-        if sys.getrecursionlimit() < self._limit:
-            yield "the recursion limit", partial(sys.setrecursionlimit, self._limit)
-        if sys.getswitchinterval() != self._interval:
-            yield "the switch interval", partial(sys.setswitchinterval, self._interval)
-        policy = getattr(asyncio.events, "_event_loop_policy", None)
-        if self._policy is not None and policy is not self._policy:
-            yield "asyncio's policy", partial(asyncio.set_event_loop_policy, self._policy)
-        if getattr(self._loop, "_stopping", False):
-            yield "the kernel's event loop", partial(setattr, self._loop, "_stopping", False)
-
-    def _mends_of_streams(self) -> Iterator[Mend]:
-        for number, (name, stream) in enumerate(self._streams.items()):
-            now = getattr(sys, name, None)
-            if now is stream and (stream is None or not stream.closed):
-                continue
-            if stream is None or not stream.closed:
-                yield f"sys.{name}", partial(setattr, sys, name, stream)
-            else:
-                yield f"sys.{name}", partial(_reopen, name, number)
-
-
-class _Descriptor:
-    """Descriptor `number`, with a second one of the same file that it can be made from again."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._file = _file_of(number)
-        self._second = -1
-        if self._file is not None:
-            try:
-                self._second = os.dup(number)
-            except OSError:  # none is left: then it is only named
-                self._second = -1
-
-    def mends(self) -> Iterator[Mend]:
-        """Yield it if it is closed, or of another file."""
-        if self._file is not None and _file_of(self._number) != self._file:
-            yield f"descriptor {self._number}", self._put_back
-
-    def _put_back(self) -> None:
-        if _file_of(self._second) == self._file:
-            os.dup2(self._second, self._number, inheritable=True)
-
-    def close(self) -> None:
-        """Close the second one."""
-        if self._second >= 0 and _file_of(self._second) == self._file:
-            os.close(self._second)
-        self._second = -1
-
-
 def _loaded_for(shell: InteractiveShell) -> object:
     """Return what our extension put into the shell, None if it is not loaded."""
     extension = sys.modules.get(f"{__package__}.extension")
@@ -304,18 +218,6 @@ def _said_of(put_back: Sequence[str]) -> str:
     names = list(dict.fromkeys(put_back))
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return f"[The code changed {', '.join(names[:MOST_NAMED])}{more}: put back as before.]\n"
-
-
-def _mend(mends: Iterable[Mend]) -> list[str]:
-    """Put things back; return their names, of those too that could not be put back."""
-    found = []
-    for said, mend in list(mends):
-        try:
-            mend()
-        except Exception as error:
-            said = f"{said} (which cannot be put back: {type(error).__name__})"
-        found.append(said)
-    return found
 
 
 def _mends_of_shadows(kept: Iterable[tuple[object, set[str]]]) -> Iterator[Mend]:
@@ -380,39 +282,3 @@ _HEAP_TYPE = 1 << 9
 
 def _is_code(value: object) -> bool:
     return callable(value) or isinstance(value, property | classmethod | staticmethod)
-
-
-def _file_of(number: int) -> tuple[int, int, int] | None:
-    """Return which file a descriptor is of, None if it is closed."""
-    try:
-        state = os.fstat(number)
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino, state.st_rdev
-
-
-def _reopen(name: str, number: int) -> None:
-    """Make `sys.name` anew, over a descriptor that stays open when the stream is closed."""
-    stream = open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    setattr(sys, name, stream)
-
-
-def _descriptors_are_short() -> bool:
-    """Whether fewer than `FEW_DESCRIPTORS` can be opened: loops and connections need some."""
-    opened: list[int] = []
-    try:
-        while len(opened) < FEW_DESCRIPTORS:
-            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    except OSError as error:
-        return error.errno in (errno.EMFILE, errno.ENFILE)
-    finally:
-        for number in opened:
-            os.close(number)
-    return False
-
-
-def _folder() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
