@@ -339,8 +339,12 @@ def test_tex_is_cleaned_or_refused(source, clean):
 
 
 @given(st.text())
+@example("<https://a.example/?q=1> and <me@a.example>, www.a.example")
 def test_escaped_text_shows_exactly_itself(text):
-    """Text escaped for one of our own lines renders as that text, white space apart."""
+    """Text escaped for one of our own lines renders as that text, white space apart; nothing acts.
+
+    (A macro that does something in TeX gets a character of no width, by which it is none.)
+    """
     html = rendered(f"x {escape(text)} y")
 
     class Texts(HTMLParser):
@@ -352,7 +356,7 @@ def test_escaped_text_shows_exactly_itself(text):
     reader = Texts()
     reader.feed(html)
     reader.close()
-    assert acting_parts(html) == [] or "http" in text or "@" in text
+    assert acting_parts(html) == []
     shown = " ".join(reader.seen.replace("\\$", "$").split())
     assert shown == " ".join(f"x {' '.join(plain(text).split())} y".replace("\\$", "$").split())
 
