@@ -31,6 +31,7 @@ STOP_S = 10.0
 AGAIN_S = 3.0
 """After so long a stopped cell is interrupted again: a kernel between two cells hears nothing."""
 POLL_MS = 50
+"""So long is a message waited for at once: a stop is heard at least so often."""
 PART_CHARS = 16_000
 """So long is a part of an answer at most: a character is up to 4 bytes, a message 64 KB."""
 REMEMBERED = 256

@@ -23,6 +23,8 @@ DIFF_LINES = 2_000
 They are shown as taken out and put in together."""
 
 CONTEXT_LINES = 3
+"""So many lines are shown around each difference, as `diff -u` does."""
+
 SHORT_CHARS = 8
 """So many characters of a UUID are shown at least: its first group."""
 

@@ -90,4 +90,5 @@ def plain_text(output: Mapping[str, object]) -> str:
 
 
 def note(text: str) -> Json:
+    """Return a line of ours as an output: a display of plain text."""
     return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}

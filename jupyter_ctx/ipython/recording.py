@@ -62,6 +62,7 @@ def _is_small(value: object) -> bool:
 
 
 def error_output(known: Mapping[str, Any]) -> Json:
+    """Return an error as IPython records it (ename, evalue, traceback) as an output of nbformat."""
     lines = [cut_text(valid_text(str(line))) for line in known["traceback"]]
     evalue = cut_text(valid_text(str(known["evalue"])))
     return {

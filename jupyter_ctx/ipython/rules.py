@@ -28,7 +28,7 @@ EDIT_VERBS = ("insert cells", "edit cells", "move cells", *FILE_VERBS)
 """The groups that the mode `edits` lets run unasked: all of them can be undone by `/undo`."""
 
 _STORED = ("verb", "reach", "target", "digest")
-_FIELD_CHARS = 4_096
+_FIELD_CHARS = 4_096  # no verb and no path is longer (PATH_MAX of Linux)
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _DIGEST = re.compile(r"[0-9a-f]{1,128}", re.ASCII)
 

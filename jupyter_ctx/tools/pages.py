@@ -27,6 +27,7 @@ NOTE_CHARS = 240
 """Room kept for the notes that name where to go on."""
 
 CHUNK_BYTES = 1024 * 1024
+"""A stored text is read in pieces of so many bytes."""
 
 LINE_FIELDS: Mapping[str, Mapping[str, object]] = {
     "start_line": {

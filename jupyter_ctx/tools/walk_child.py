@@ -33,7 +33,11 @@ MOST_BYTES = 32 * 1024 * 1024
 """A larger file is not searched: it would take all the time there is."""
 
 MOST_IGNORE_BYTES = 256 * 1024
+"""So much of a .gitignore is read."""
+
 SNIFFED_BYTES = 8_192
+"""A NUL in so many first bytes makes a file binary, as it does for git and grep."""
+
 TALLY_FILES = 500
 """The tally is told after so many files."""
 
