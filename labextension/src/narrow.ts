@@ -112,6 +112,11 @@ export function nullable<T>(read: Read<T>): Read<T | null> {
   return (fields, name) => orNull(fields, name, read);
 }
 
+/** Read a field that may be missing. */
+export function orElse<T>(missing: T, read: Read<T>): Read<T> {
+  return (fields, name) => (field(fields, name) === undefined ? missing : read(fields, name));
+}
+
 /** Read a field that is one of a few words. */
 export function oneOf<T extends string>(choices: readonly T[]): Read<T> {
   return (fields, name) => choice(fields, name, choices);

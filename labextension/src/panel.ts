@@ -245,6 +245,13 @@ export interface IOffer {
   readonly label: string;
 }
 
+/** An edit of a cell that the same step asks for later: it is asked about when its turn comes. */
+export interface IComingEdit {
+  readonly tool_use_id: string;
+  readonly cell_id: string;
+  readonly proposed: string;
+}
+
 /**
  * A permission is asked for. `text` is all of what is asked about (code or a diff), `info` what the
  * person should know of it; `proposed` is the whole new source of the cell `cell_id`, if it is one.
@@ -263,6 +270,7 @@ export interface IQuestion {
   readonly cell_id: string | null;
   readonly proposed: string | null;
   readonly offers: readonly IOffer[];
+  readonly coming?: readonly IComingEdit[];
   readonly at: number;
 }
 

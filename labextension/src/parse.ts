@@ -14,6 +14,7 @@ import {
   object,
   of,
   oneOf,
+  orElse,
   say,
   shaped,
   text
@@ -142,6 +143,7 @@ const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
     cell_id: nullable(text),
     proposed: nullable(text),
     offers: listOf(of({ word: text, label: text })),
+    coming: orElse([], listOf(of({ tool_use_id: text, cell_id: text, proposed: text }))),
     at: amount
   },
   question_closed: { id: text, how: oneOf(CLOSED), reason: text },
