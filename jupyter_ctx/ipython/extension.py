@@ -188,9 +188,8 @@ class Wiring:
         settings = self.settings()
         store = self._store(settings)
         if session_id is None:
-            folder = os.path.normpath(place.find_folder())
-            infos = (info for info in store.list() if info.session_id != current)
-            found = next((i for i in infos if os.path.normpath(i.cwd or "") == folder), None)
+            folder = place.find_folder()
+            found = store.latest(folder, but=current)
             if found is None:
                 raise StoreError(f"There is no other session of the folder {folder}.", path=folder)
             session_id = found.session_id

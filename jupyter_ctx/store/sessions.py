@@ -110,10 +110,11 @@ class SessionStore:
             (i for i in self.list() if i.notebook and os.path.normpath(i.notebook) == path), None
         )
 
-    def latest(self, cwd: str) -> SessionInfo | None:
-        """Return the newest session of that folder, None if there is none."""
+    def latest(self, cwd: str, *, but: str | None = None) -> SessionInfo | None:
+        """Return the newest session of that folder, None if there is none; `but` does not count."""
         path = os.path.normpath(cwd)
-        return next((i for i in self.list() if i.cwd and os.path.normpath(i.cwd) == path), None)
+        infos = (info for info in self.list() if info.session_id != but)
+        return next((i for i in infos if i.cwd and os.path.normpath(i.cwd) == path), None)
 
     def _create(self, home: Path, entry: SessionEntry) -> OpenSession:
         folder = home / FOLDER / entry.session_id

@@ -731,7 +731,7 @@ def test_lists_are_newest_first(store: SessionStore) -> None:
 
 def test_a_notebook_finds_its_newest_session(store: SessionStore) -> None:
     """By its path, or by the folder; others are not taken."""
-    stored(store, prompt(1))
+    older = stored(store, prompt(1))
     newest = stored(store, prompt(1))
     store.create(notebook="/other.ipynb", cwd="/other").close()
     store.create().close()
@@ -740,6 +740,9 @@ def test_a_notebook_finds_its_newest_session(store: SessionStore) -> None:
     assert found is not None
     assert latest is not None
     assert found.session_id == latest.session_id == newest
+    before = store.latest("/work dir", but=newest)
+    assert before is not None
+    assert before.session_id == older
     assert store.find("/work dir/b.ipynb") is None
     assert store.find("") is None
     assert store.latest("/") is None
