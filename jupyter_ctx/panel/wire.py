@@ -6,9 +6,11 @@ An item is a JSON object with a `kind`, valid Unicode and bounded (a text of a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from math import isfinite
+from typing import Literal, TypeAlias, TypeVar
 
 from ..core.blocks import Json
 from ..core.events import (
@@ -34,12 +36,16 @@ from ..core.events import (
 from ..core.preview import clean_text
 from ..ipython import words
 
+T = TypeVar("T")
 Item: TypeAlias = dict[str, object]
 Origin: TypeAlias = Literal["panel", "cell"]
 Decision: TypeAlias = Literal["once", "always"]
 
 INPUT_CHARS = 20_000
-"""A longer text in a call's input is cut in its item, in characters; the question shows all."""
+"""A longer text in a call's input is cut in its item, in characters; the question shows all.
+
+All its texts together have twice as many.
+"""
 
 TAIL_CHARS = 4_000
 """So much of what a running tool printed is told, its end."""
@@ -48,7 +54,10 @@ MOST_DEPTH = 20
 """What lies deeper in a call's input is told as `…`."""
 
 MOST_MEMBERS = 1_000
-"""So many members of a list or object in a call's input are told."""
+"""So many members of all lists and objects in a call's input are told."""
+
+MOST_INT = 2**53 - 1
+"""A larger whole number is no number of a page's, so its text is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,8 @@ def _item(kind: str, **fields: object) -> Item:
 
 
 def _clean(value: object) -> object:
+    if isinstance(value, float):
+        return round(value, 6)
     return clean_text(value) if isinstance(value, str) else value
 
 
@@ -185,28 +196,52 @@ def _turn_finished(event: TurnFinished, about: Around) -> Item:
 
 def bounded(value: Json) -> Item:
     """Return a call's input as JSON of bounded size: long texts cut, deep members left out."""
-    found = _bounded(value, MOST_DEPTH)
+    found = _Bounds().take(value, MOST_DEPTH)
     assert isinstance(found, dict)  # a mapping gives a dict
     return found
 
 
-def _bounded(value: object, depth: int) -> object:
-    match value:
-        case str():
-            return cut(value, INPUT_CHARS)
-        case None | bool() | int():
-            return value
-        case float():
-            return value if value - value == 0 else str(value)  # JSON has no nan, no infinity
-        case _ if depth == 0:
-            return "…"
-        case Mapping():
-            members = list(value.items())[:MOST_MEMBERS]
-            return {cut(str(k), INPUT_CHARS): _bounded(v, depth - 1) for k, v in members}
-        case list() | tuple():
-            return [_bounded(one, depth - 1) for one in value[:MOST_MEMBERS]]
-        case _:
-            return cut(str(value), INPUT_CHARS)
+@dataclass(slots=True)
+class _Bounds:
+    """What is left of an input's room: in characters of text and in members."""
+
+    chars: int = 2 * INPUT_CHARS
+    members: int = MOST_MEMBERS
+
+    def take(self, value: object, depth: int) -> object:
+        """Return as much of `value` as there is room for."""
+        match value:
+            case str():
+                return self._text(value)
+            case None | bool():
+                return value
+            case int():
+                return value if abs(value) <= MOST_INT else self._text(hex(value))
+            case float():
+                return value if isfinite(value) else str(value)  # JSON has no nan, no infinity
+            case _ if depth == 0:
+                return "…"
+            case Mapping():
+                return {
+                    self._text(str(k)): self.take(v, depth - 1)
+                    for k, v in self._some(value.items())
+                }
+            case list() | tuple():
+                return [self.take(one, depth - 1) for one in self._some(value)]
+            case _:
+                return self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        found = cut(text, min(INPUT_CHARS, max(1, self.chars)))
+        self.chars -= len(found)
+        return found
+
+    def _some(self, members: Iterable[T]) -> Iterator[T]:
+        for member in members:
+            if self.members <= 0:
+                return
+            self.members -= 1
+            yield member
 
 
 def cut(text: str, most: int) -> str:
@@ -264,3 +299,8 @@ def _is_same(before: Item, item: Item) -> bool:
     kind = str(item["kind"])
     keys = _JOINED.get(kind) or _REPLACED.get(kind)
     return bool(keys) and before["kind"] == kind and all(before[k] == item[k] for k in keys or ())
+
+
+def sha256_of(title: str, text: str) -> str:
+    """Return the digest of what a question shows, in hex; an answer to it carries the same."""
+    return hashlib.sha256(f"{title}\n\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
