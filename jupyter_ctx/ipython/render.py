@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -51,11 +51,28 @@ ANSWER = "answer"
 LINE = "line"
 
 
+class Live(Protocol):
+    """What shows a running turn in an output of the cell, while that output is not static yet."""
+
+    @property
+    def bundle(self) -> Mapping[str, object]:
+        """The view of it, as a MIME bundle."""
+        ...
+
+    def carry(self, markdown: str) -> None:
+        """Show Markdown that is safe, in place of what it showed of it before."""
+        ...
+
+
 class CellRenderer:
     """Shows one turn in a cell of a kernel. Called with each event; `tick` between them.
 
-    `context` gives the context JSON for the last line.
+    `context` gives the context JSON for the last line. With `live` set, that stands in the place of
+    the turn's first display until the turn is over, and shows its calls: the lines about them keep
+    their places empty. When it is over, the outputs are what they are without it.
     """
+
+    live: Live | None = None
 
     def __init__(
         self,
@@ -71,6 +88,7 @@ class CellRenderer:
         self._step_texts: list[_Display] = []
         self._tools: dict[str, tuple[_Display, ToolStarted]] = {}
         self._retry: tuple[_Display, RetryScheduled, float] | None = None
+        self._held: list[_Display] = []
 
     def __call__(self, event: CtxEvent) -> None:
         """Show what happened."""
@@ -136,6 +154,7 @@ class CellRenderer:
         if self._waiting is not None:
             self._waiting.show("", "")
             self._waiting = None
+        self._settle()
 
     def make_sink(self) -> CellSink:
         """Return where the output of a run goes; to be called before the shell's hooks change."""
@@ -145,13 +164,23 @@ class CellRenderer:
 
     def _wait(self, text: str) -> None:
         display = self._waiting = self._take_waiting()
-        display.show(*_quiet(text))
+        self._hold(display)
+        display.show(*_quiet(text), is_told=True)
 
     def _take_waiting(self) -> _Display:
         """Return the display of the waiting line, for what takes its place; else a new one."""
         self._flush_text()
         display, self._waiting = self._waiting, None
+        if display in self._held[1:]:
+            self._held.remove(display)
+            display.release()
         return display or _Display(self._shell)
+
+    def _hold(self, display: _Display) -> None:
+        """Leave what `display` is about to `live`; the first such display is its place."""
+        if self.live is not None and display not in self._held:
+            display.hold(None if self._held else self.live)
+            self._held.append(display)
 
     def _add_text(self, text: str) -> None:
         if self._text is None:
@@ -183,13 +212,16 @@ class CellRenderer:
 
     def _start_tool(self, event: ToolStarted) -> None:
         display = self._take_waiting()
-        display.show(*_quiet(words.tool_line(event.name, event.input)), kind=LINE)
+        self._hold(display)
+        line = words.tool_line(event.name, event.input)
+        display.show(*_quiet(line), kind=LINE, is_told=True)
         self._tools[event.tool_use_id] = display, event
 
     def _end_tool(self, event: ToolFinished) -> None:
         if event.tool_use_id in self._tools:
             display, began = self._tools.pop(event.tool_use_id)
-            display.show(*_quiet(words.tool_line(began.name, began.input, event)), kind=LINE)
+            line = words.tool_line(began.name, began.input, event)
+            display.show(*_quiet(line), kind=LINE, is_told=True)
         else:  # denied, or no such tool: it never began
             self.line(words.tool_line(event.name, {}, event))
 
@@ -211,15 +243,48 @@ class CellRenderer:
         self._tools.clear()
         if event.outcome == "done" or words.tokens_of(event.usage):
             self.line(words.footer(event, self._context()))
+        self._settle()
+
+    def _settle(self) -> None:
+        """The turn is over: every output becomes what it is without `live`."""
+        held, self._held, self.live = self._held, [], None
+        for display in held:
+            display.settle()
+
+
+_EMPTY: Mapping[str, object] = {"text/markdown": "", "text/plain": ""}
 
 
 class _Display:
-    """One output of the cell, published once and then replaced."""
+    """One output of the cell, published once and then replaced.
+
+    One that is held shows `live`, or nothing, in place of what it is given.
+    """
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._id = uuid.uuid4().hex
         self._shown: dict[str, object] | None = None
+        self._told: dict[str, str] = {}
+        self._is_held = False
+        self._live: Live | None = None
+        self._is_there = False
+
+    def hold(self, live: Live | None) -> None:
+        """From now on show `live`, or nothing."""
+        self._is_held, self._live = True, live
+        if self._is_there:
+            self._publish(_EMPTY if live is None else {**_EMPTY, **live.bundle}, {})
+
+    def release(self) -> None:
+        """From now on show what it is given."""
+        self._is_held, self._live = False, None
+
+    def settle(self) -> None:
+        """Show what it was given last, and from now on what it is given."""
+        self.release()
+        if self._shown is not None:
+            self._publish(self._shown, self._told)
 
     def show(
         self,
@@ -227,15 +292,27 @@ class _Display:
         text: str,
         more: Mapping[str, object] | None = None,
         kind: str = "",
+        *,
+        is_told: bool = False,
     ) -> None:
+        """Show it; `is_told`: where `live` stands here, it tells that by itself."""
         data: dict[str, object] = {"text/markdown": markdown, "text/plain": text, **(more or {})}
         if data == self._shown:
             return
+        self._shown, self._told = data, {KIND: kind} if kind else {}
+        if not self._is_held:
+            self._publish(data, self._told)
+            return
+        if self._live is not None:
+            self._live.carry("" if is_told else markdown)
+        if not self._is_there:
+            self._publish(_EMPTY if self._live is None else {**_EMPTY, **self._live.bundle}, {})
+
+    def _publish(self, data: Mapping[str, object], told: Mapping[str, str]) -> None:
         publisher: Any = self._shell.display_pub
-        told = {KIND: kind} if kind else {}
         place = {"display_id": self._id}
-        publisher.publish(data, told, transient=place, update=self._shown is not None)
-        self._shown = data
+        publisher.publish(dict(data), dict(told), transient=place, update=self._is_there)
+        self._is_there = True
 
 
 class _Text:
