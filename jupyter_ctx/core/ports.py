@@ -118,8 +118,9 @@ class ModelFacts:
 
     `window_tokens` is the context window, `max_output_tokens` the most it writes; `window_source`
     says who said so. `binds_thinking`: thinking is refused after an edited prefix (API.md 1), so a
-    compaction must leave the tail's thinking out. `cache_floor_tokens`: a shorter prefix is not
-    cached. `factor_prior` multiplies a cl100k count before anything was learnt.
+    compaction must leave the tail's thinking out. `factor_prior` multiplies a cl100k count before
+    anything was learnt. A request may have `max_images`. `label` is its name for people, "" if none
+    is known.
     """
 
     name: str
@@ -130,7 +131,6 @@ class ModelFacts:
     adaptive_thinking: bool = False
     binds_thinking: bool = False
     factor_prior: float = 1.35
-    max_image_px: int = 1568
     max_images: int = 100
     label: str = ""
 
