@@ -29,10 +29,25 @@ RUN_END = """\
 Ctrl-C stops the agent, and what there is is written; twice kills the kernel.
 Exit status: 0 done; 1 failed or stopped, with the reason on stderr; 2 unusable input."""
 
+LAB_HELP = "JupyterLab with the agent's panel open"
+LAB_TEXT = """\
+Start JupyterLab with the agent's panel open: on DIR, on a notebook, or on the quick-start.
+
+Without DIR the quick-start notebook is copied into this folder, if it is not there, and opened.
+All other arguments go to JupyterLab (--no-browser, --port 9000, ...).
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: this process's) and return the exit status."""
-    options = build_parser().parse_args(argv)
+    parser = build_parser()
+    options, others = parser.parse_known_args(argv)
+    if options.command == "lab":
+        from .lab import start
+
+        return start(options.target, others, sys.stdout, sys.stderr)
+    if others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     from .headless.plan import Options
     from .headless.run import run
 
@@ -97,6 +112,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--kernel", metavar="NAME", help="the kernel (default: the notebook's own, else python3)"
+    )
+    lab = commands.add_parser(
+        "lab",
+        help=LAB_HELP,
+        description=LAB_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    lab.add_argument(
+        "target",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        help="a folder or a notebook (default: the quick-start, which is copied here)",
     )
     return parser
 
