@@ -77,7 +77,7 @@ export class Calls {
       const most = 'Too long: 8 MB may be sent at once. Leave a picture out, or attach a file.';
       return Promise.reject(new CallError('too_long', most));
     }
-    const id = `${this._client}-${crypto.randomUUID()}`;
+    const id = `${this._client}-${++this._last}`; // no page gets a client's name a second time
     return new Promise((resolve, reject) => {
       const late = (): void => {
         this._waiting.delete(id);
@@ -128,6 +128,7 @@ export class Calls {
   }
 
   private readonly _waiting = new Map<string, IWaiting>();
+  private _last = 0;
 }
 
 /** Return the result in the joined text of an answer, or what went wrong. */
