@@ -227,13 +227,14 @@ const MOST_HELD = 2_000;
  * of another epoch, or behind a gap, is held until `opened` brings what is missing.
  */
 export function receive(before: IConversation, message: IPanelItems): IConversation {
-  if (before.isStale || message.epoch !== before.epoch || message.seq > before.seq) {
+  const isOurs = message.epoch === before.epoch;
+  const known = before.seq - message.seq;
+  if (isOurs && known >= message.items.length) {
+    return before;
+  }
+  if (before.isStale || !isOurs || known < 0) {
     const held = [...before.held, message].slice(-MOST_HELD);
     return { ...before, isStale: true, held };
-  }
-  const known = before.seq - message.seq;
-  if (known >= message.items.length) {
-    return before;
   }
   const after = message.items.slice(known).reduce(reduce, before);
   return { ...after, seq: message.seq + message.items.length };

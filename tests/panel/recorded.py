@@ -229,6 +229,7 @@ def question(*, turn: int, step: int, tool_use_id: str, text: str) -> Item:
         "cell_id": None,
         "proposed": None,
         "offers": [{"word": "all", "label": "Allow code for this session"}],
+        "coming": [{"tool_use_id": "toolu_09", "cell_id": "c5", "proposed": "churn.plot()"}],
         "at": AT,
     }
 
