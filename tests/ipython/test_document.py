@@ -117,7 +117,7 @@ WIDGET = {
 
 
 @pytest.mark.parametrize("has_page", [False, True])
-def test_saved_widgets_are_told_as_what_they_show(tmp_path: Path, has_page: bool) -> None:
+async def test_saved_widgets_are_told_as_what_they_show(tmp_path: Path, has_page: bool) -> None:
     """A widget from before this kernel is told by its saved state: where a page shows it, too."""
     path = tmp_path / "sub" / "a.ipynb"
     path.parent.mkdir()
@@ -131,7 +131,7 @@ def test_saved_widgets_are_told_as_what_they_show(tmp_path: Path, has_page: bool
     document = Document(FakeKernel(), lambda: str(path), page)
     read = make_read_cell(FakeKernel(), document)
 
-    output = asyncio.run(read.run({"cell_id": "c1", "outputs": True}, 10_000))
+    output = await read.run({"cell_id": "c1", "outputs": True}, 10_000)
 
     assert isinstance(output.text, str)
     assert "[widget: Rows 9/9]" in output.text
