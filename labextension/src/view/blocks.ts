@@ -76,7 +76,8 @@ function scan(text: string, from: number): IBlock[] {
       isAfterBlank = true;
       open?.lines.push(line);
     } else {
-      const goesOn = isMath || !isAfterBlank || isIndented || (open?.isList && LIST_ITEM.test(line));
+      const goesOn =
+        isMath || !isAfterBlank || isIndented || (open?.isList && LIST_ITEM.test(line));
       if (!goesOn) {
         close();
       }

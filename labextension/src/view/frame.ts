@@ -34,8 +34,24 @@ export function useFrame<T>(value: T): T {
   return shown;
 }
 
+/** Return the last of `list` that `is` finds. */
+export function findLast<T, S extends T>(
+  list: readonly T[],
+  is: (one: T) => one is S
+): S | undefined {
+  for (let at = list.length - 1; at >= 0; at -= 1) {
+    const one = list[at] as T;
+    if (is(one)) {
+      return one;
+    }
+  }
+  return undefined;
+}
+
 /** Return a function that never changes and calls the newest `act`. */
-export function useLatest<A extends readonly unknown[], R>(act: (...args: A) => R): (...args: A) => R {
+export function useLatest<A extends readonly unknown[], R>(
+  act: (...args: A) => R
+): (...args: A) => R {
   const newest = React.useRef(act);
   React.useLayoutEffect(() => {
     newest.current = act;

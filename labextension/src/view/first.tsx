@@ -1,0 +1,72 @@
+/** Before the first turn: what can be asked, and what is not set up. */
+
+import * as React from 'react';
+
+import type { ISession } from '../panel';
+import { RightIcon } from './icons';
+import { baseName, firstLine } from './words';
+
+const EXAMPLES = [
+  'What does this notebook do, step by step?',
+  'Which variables are there, and what looks wrong?',
+  'Check the last cell for mistakes'
+];
+
+interface IFirstRun {
+  session: ISession;
+  examples: readonly string[];
+  /** Put an example into the box. */
+  take: (text: string) => void;
+  run: (command: string) => void;
+}
+
+export function FirstRun({ session, examples, take, run }: IFirstRun): React.ReactElement {
+  return (
+    <div className="jctx-first">
+      <h3>
+        {session.notebook === null
+          ? 'Ask about your work'
+          : `Ask about ${baseName(session.notebook)}`}
+      </h3>
+      <p>{firstLine(session)}</p>
+      <div className="jctx-eg" role="group" aria-label="Examples">
+        {(examples.length > 0 ? examples : EXAMPLES).map(text => (
+          <button
+            key={text}
+            type="button"
+            onClick={() => {
+              take(text);
+            }}
+          >
+            <span className="grow cut">{text}</span>
+            <RightIcon />
+          </button>
+        ))}
+      </div>
+      {session.is_demo && (
+        <section className="jctx-note" aria-label="Demo model">
+          <h4>Demo model: no key is set</h4>
+          <div>
+            Answers are scripted, offline and free. Everything else is real: tools, permissions, the
+            gauge, compaction.
+          </div>
+          <div>
+            To use Claude, set <code>ANTHROPIC_API_KEY</code> and restart the kernel. For a local
+            server, type <code>/model ollama:NAME</code>.
+          </div>
+          <div className="btns">
+            <button
+              type="button"
+              className="plain"
+              onClick={() => {
+                run('/doctor');
+              }}
+            >
+              Check my setup
+            </button>
+          </div>
+        </section>
+      )}
+    </div>
+  );
+}

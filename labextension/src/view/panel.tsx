@@ -1,0 +1,285 @@
+/** The panel: the head, the conversation, the prompt. One view for every front end. */
+
+import * as React from 'react';
+
+import { activityOf } from '../conversation';
+import type { IConversation, ITextPart, TurnPart } from '../conversation';
+import type { IHost } from '../host';
+import type { IEarlier, IImage, IQueued } from '../panel';
+import type { IPanelState } from '../state';
+import { Composer } from './composer';
+import type { IComposer } from './composer';
+import { ask, NO_ACTIONS, Place, reasonOf } from './context';
+import type { IActions } from './context';
+import { Queue, RunLine } from './dock';
+import { FirstRun } from './first';
+import { findLast, useFrame, useLatest } from './frame';
+import { Header } from './header';
+import { Log } from './log';
+import { Fault, Refusal } from './notes';
+import { isTurn, runLine } from './words';
+
+export { NO_ACTIONS } from './context';
+export type { IAction, IActions, IFault } from './context';
+
+export interface IPanelProps {
+  conversation: IConversation;
+  /** What the gauge shows. */
+  state: IPanelState;
+  host: IHost;
+  actions?: IActions;
+  /** Put the turns of an answer to `earlier` in front; absent where none can be shown. */
+  addEarlier?: (answer: IEarlier) => void;
+}
+
+/** What a mount may do with its panel. */
+export interface IPanelHandle {
+  /** Focus the prompt. */
+  focus: () => void;
+  /** Put a text where the caret is, and focus the prompt: `@cell:ID`, `@name`, `@path`. */
+  insert: (text: string) => void;
+  /** Put a text into the prompt, in front of what is there, and focus it. */
+  take: (text: string) => void;
+  /** Send a text at once, as if it were typed. */
+  send: (text: string) => void;
+  /** Stop what runs; again while it stops: interrupt the kernel. */
+  stop: () => void;
+}
+
+export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(props, handle) {
+  const { state, host, actions = NO_ACTIONS, addEarlier } = props;
+  const conversation = useFrame(props.conversation);
+  const { session, live, question, queue } = conversation;
+  const root = React.useRef<HTMLDivElement>(null);
+  const composer = React.useRef<IComposer>(null);
+  const [refused, setRefused] = React.useState('');
+  const place = React.useMemo(() => ({ host, actions }), [host, actions]);
+
+  const activity = activityOf(conversation);
+  const isRunning = conversation.isRunning || live !== null || activity !== null;
+  const { isStopping, stop } = useStop(host, isRunning, setRefused);
+  const send = useLatest(async (text: string, images: readonly IImage[]) => {
+    await ask(host, 'submit', { text, images });
+  });
+  const attempt = useLatest((call: Promise<unknown>) => {
+    call.catch((error: unknown) => {
+      setRefused(reasonOf(error));
+    });
+  });
+  const run = useLatest((command: string) => {
+    attempt(send(command, []));
+  });
+  const take = React.useCallback((text: string) => {
+    composer.current?.take(text);
+  }, []);
+  const editQueued = useLatest((queued: IQueued) => {
+    attempt(
+      ask(host, 'unqueue', { id: queued.id }).then(() => {
+        take(queued.text);
+      })
+    );
+  });
+  useGivenBack(conversation, take);
+  React.useImperativeHandle(
+    handle,
+    () => ({
+      focus: () => composer.current?.focus(),
+      insert: text => composer.current?.insert(text),
+      take,
+      send: run,
+      stop
+    }),
+    [take, run, stop]
+  );
+
+  const words = runLine(activity, conversation, isStopping);
+  const isOff = actions.fault !== null || session === null;
+  const takesFocus =
+    (composer.current?.isEmpty() ?? true) &&
+    (root.current?.contains(root.current.ownerDocument.activeElement) ?? false);
+  const next = (live?.turn ?? lastTurnOf(conversation)) + 1;
+  const first = actions.fault ? null : session ? (
+    <FirstRun session={session} examples={actions.examples} take={take} run={run} />
+  ) : (
+    <div className="jctx-first quiet">Reading the conversation</div>
+  );
+
+  return (
+    <Place.Provider value={place}>
+      <div
+        className="jctx jctx-panel"
+        ref={root}
+        onKeyDown={event => {
+          if (event.key === 'F6' && root.current) {
+            event.preventDefault();
+            event.stopPropagation();
+            toNextRegion(root.current, event.shiftKey ? -1 : 1);
+          } else if (event.key === '.' && (event.ctrlKey || event.metaKey) && isRunning) {
+            event.preventDefault();
+            event.stopPropagation();
+            stop();
+          }
+        }}
+      >
+        <Header
+          conversation={conversation}
+          state={state}
+          run={run}
+          compact={() => {
+            attempt(ask(host, 'compact', { focus: '' }));
+          }}
+        />
+        {actions.fault ? (
+          <div className="jctx-main">
+            <div className="jctx-log" role="log" aria-label="Conversation" tabIndex={0}>
+              <Fault fault={actions.fault} />
+            </div>
+          </div>
+        ) : (
+          <Log
+            conversation={conversation}
+            context={state.context}
+            takesFocus={takesFocus}
+            edit={take}
+            addEarlier={
+              addEarlier
+                ? answer => {
+                    addEarlier(answer as IEarlier);
+                  }
+                : null
+            }
+            first={first}
+          >
+            <RunLine
+              words={words}
+              isWaiting={activity === 'waiting'}
+              since={live?.at ?? question?.at ?? null}
+            />
+          </Log>
+        )}
+        <div className="jctx-dock">
+          <Refusal
+            text={refused}
+            close={() => {
+              setRefused('');
+              composer.current?.focus();
+            }}
+          />
+          <Queue
+            queue={queue}
+            first={session === null ? null : next}
+            edit={editQueued}
+            remove={queued => {
+              attempt(ask(host, 'unqueue', { id: queued.id }));
+            }}
+          />
+          <Composer
+            ref={composer}
+            conversation={conversation}
+            isRunning={isRunning}
+            isStopping={isStopping}
+            isOff={isOff}
+            stop={stop}
+            send={send}
+          />
+        </div>
+        <div className="sr" role="alert">
+          {question && `Permission asked: ${question.title}`}
+        </div>
+        <Sentences conversation={conversation} />
+      </div>
+    </Place.Provider>
+  );
+});
+
+/** Stop, and whether it is under way: from a press until nothing runs. */
+function useStop(
+  host: IHost,
+  isRunning: boolean,
+  refuse: (why: string) => void
+): { isStopping: boolean; stop: () => void } {
+  const [isStopping, setIsStopping] = React.useState(false);
+  if (isStopping && !isRunning) {
+    setIsStopping(false);
+  }
+  const stop = useLatest(() => {
+    if (!isRunning) {
+      return;
+    }
+    setIsStopping(true);
+    ask(host, 'stop', {}).catch((error: unknown) => {
+      setIsStopping(false);
+      refuse(reasonOf(error));
+    });
+  });
+  return { isStopping: isStopping && isRunning, stop };
+}
+
+/** A prompt that could not run goes back into the box, once, if this page looked on. */
+function useGivenBack(conversation: IConversation, take: (text: string) => void): void {
+  const given = React.useRef<Set<string> | null>(null);
+  React.useEffect(() => {
+    if (conversation.epoch === null) {
+      return;
+    }
+    const failed = conversation.log.flatMap(entry => (entry.kind === 'failed' ? [entry] : []));
+    const isFirst = given.current === null;
+    given.current ??= new Set();
+    for (const { id, title, text } of failed) {
+      const key = id ?? `${title}\n${text}`;
+      if (!given.current.has(key)) {
+        given.current.add(key);
+        if (!isFirst && text !== '') {
+          take(text);
+        }
+      }
+    }
+  }, [conversation.epoch, conversation.log, take]);
+}
+
+function lastTurnOf({ log, session }: IConversation): number {
+  const last = findLast(log, isTurn);
+  return last?.turn ?? session?.turns ?? 0;
+}
+
+/** Regions in the order of F6: what waits, the conversation, the prompt, the head. */
+const REGIONS = ['.jctx-ask', '.jctx-log', '.jctx-box > textarea', '.jctx-head button'];
+
+function toNextRegion(root: HTMLElement, by: number): void {
+  const regions = REGIONS.flatMap(one => root.querySelector<HTMLElement>(one) ?? []);
+  const focused = root.ownerDocument.activeElement;
+  const inside = ['.jctx-ask', '.jctx-log', '.jctx-dock', '.jctx-head'].find(one =>
+    focused?.closest(one)
+  );
+  const at = regions.findIndex(region => inside && region.closest(inside));
+  regions.at((at + by) % regions.length)?.focus();
+}
+
+function isText(part: TurnPart): part is ITextPart {
+  return part.kind === 'text';
+}
+
+/** Tells a screen reader what is written, at ends of paragraphs, not token by token. */
+function Sentences({ conversation }: { conversation: IConversation }): React.ReactElement {
+  const { live } = conversation;
+  const part = live && findLast(live.parts, isText);
+  const text = part?.text ?? '';
+  const end = part?.isDone ? text.length : text.lastIndexOf('\n\n') + 1;
+  const key = part ? `${live?.turn ?? 0} ${part.block}` : '';
+  const told = React.useRef({ key: '', end: 0, said: '' });
+  if (told.current.key !== key) {
+    told.current = { key, end: 0, said: '' };
+  }
+  if (end > told.current.end) {
+    const said = text
+      .slice(told.current.end, end)
+      .replace(/^\s*(`{3,}|~{3,}).*$/gm, '')
+      .trim();
+    told.current = { key, end, said };
+  }
+  return (
+    <div className="sr" role="status" aria-label="Answer">
+      {told.current.said}
+    </div>
+  );
+}

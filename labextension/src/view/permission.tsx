@@ -1,0 +1,258 @@
+/**
+ * A permission asked for: what it is about, whole, and three answers.
+ *
+ * An answer counts only if a person gave it: a trusted click or key, later than `INERT_MS` after
+ * the question came into sight. It carries the sha256 of exactly the text that stands here.
+ */
+
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import * as React from 'react';
+
+import type { Choice, IQuestion } from '../panel';
+import { Code } from './code';
+import { ask, reasonOf, usePlace } from './context';
+import { useLatest } from './frame';
+
+/** So long a new question takes no answer: who was typing or clicking meant something else. */
+export const INERT_MS = 500;
+
+/** What a person reads, as the kernel asked it. */
+export function digestOf(question: Pick<IQuestion, 'title' | 'text'>): string {
+  return bytesToHex(sha256(utf8ToBytes(`${question.title}\n\n${question.text}`)));
+}
+
+/** Whether the question stands where it is seen, long enough. */
+function useReady(node: React.RefObject<HTMLElement>): React.MutableRefObject<boolean> {
+  const isReady = React.useRef(false);
+  React.useEffect(() => {
+    const shown = node.current;
+    if (!shown) {
+      return;
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const observer = new IntersectionObserver(entries => {
+      clearTimeout(timer);
+      isReady.current = false;
+      if (entries.some(entry => entry.isIntersecting)) {
+        timer = setTimeout(() => {
+          isReady.current = true;
+        }, INERT_MS);
+      }
+    });
+    observer.observe(shown);
+    return () => {
+      clearTimeout(timer);
+      observer.disconnect();
+    };
+  }, [node]);
+  return isReady;
+}
+
+interface IPermission {
+  question: IQuestion;
+  /** Whether it takes the focus when it appears. */
+  takesFocus: boolean;
+}
+
+export function Permission({ question, takesFocus }: IPermission): React.ReactElement {
+  const { host } = usePlace();
+  const node = React.useRef<HTMLElement>(null);
+  const isReady = useReady(node);
+  const [isDenying, setIsDenying] = React.useState(false);
+  const [isSent, setIsSent] = React.useState(false);
+  const [failed, setFailed] = React.useState('');
+  const { id, offers } = question;
+
+  React.useEffect(() => {
+    ask(host, 'seen', { question: id }).catch((error: unknown) => {
+      setFailed(reasonOf(error));
+    });
+  }, [host, id]);
+  React.useEffect(() => {
+    if (takesFocus) {
+      node.current?.focus({ preventScroll: true });
+    }
+  }, [takesFocus]);
+
+  const decide = useLatest((choice: Choice, word: string, reason: string) => {
+    if (isSent) {
+      return;
+    }
+    setIsSent(true);
+    const sha = digestOf(question);
+    ask(host, 'decide', { question: id, sha256: sha, choice, word, reason }).then(
+      () => undefined, // the log tells how it was taken
+      (error: unknown) => {
+        setIsSent(false);
+        setFailed(reasonOf(error));
+      }
+    );
+  });
+  const counts = (event: React.SyntheticEvent): boolean =>
+    event.nativeEvent.isTrusted && isReady.current && !isSent;
+
+  const onKey = (event: React.KeyboardEvent): void => {
+    if (isDenying || event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.repeat) {
+      return;
+    }
+    const key = event.key.toLowerCase();
+    if (key !== 'y' && key !== 'n' && (key !== 'a' || offers.length === 0)) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    if (!counts(event)) {
+      return;
+    }
+    if (key === 'n') {
+      setIsDenying(true);
+    } else {
+      decide(key === 'y' ? 'once' : 'always', key === 'y' ? '' : (offers[0]?.word ?? ''), '');
+    }
+  };
+  const by =
+    (act: () => void) =>
+    (event: React.SyntheticEvent): void => {
+      if (counts(event)) {
+        act();
+      }
+    };
+
+  return (
+    <section
+      className="jctx-ask"
+      role="group"
+      aria-label={`Permission request, step ${question.step}`}
+      tabIndex={-1}
+      ref={node}
+      data-lm-suppress-shortcuts="true"
+      onKeyDown={onKey}
+    >
+      <div>
+        <h4>{question.title}</h4>
+        <div className="small quiet">{`Step ${question.step}`}</div>
+      </div>
+      <Code code={question.text} language={question.info} />
+      {isDenying ? (
+        <Deny
+          isSent={isSent}
+          deny={reason => {
+            decide('deny', '', reason);
+          }}
+          back={() => {
+            setIsDenying(false);
+            node.current?.focus({ preventScroll: true });
+          }}
+        />
+      ) : (
+        <div className="btns">
+          <button
+            type="button"
+            className="primary"
+            disabled={isSent}
+            onClick={by(() => {
+              decide('once', '', '');
+            })}
+          >
+            Allow once <kbd>Y</kbd>
+          </button>
+          {offers.map(({ word, label }, at) => (
+            <button
+              key={word}
+              type="button"
+              className="plain"
+              disabled={isSent}
+              title={`For this session: ${label}`}
+              onClick={by(() => {
+                decide('always', word, '');
+              })}
+            >
+              {at === 0 ? (
+                <>
+                  <span>
+                    <span className="wide-only">Allow for</span>
+                    <span className="narrow-only">For</span> session
+                  </span>{' '}
+                  <kbd>A</kbd>
+                </>
+              ) : (
+                `Allow: ${label}`
+              )}
+            </button>
+          ))}
+          <button
+            type="button"
+            className="plain"
+            disabled={isSent}
+            onClick={by(() => {
+              setIsDenying(true);
+            })}
+          >
+            Deny… <kbd>N</kbd>
+          </button>
+        </div>
+      )}
+      {offers[0] && !isDenying && (
+        <div className="small quiet">
+          {`For session: ${offers[0].label}, until you revoke it by `}
+          <code>/permissions</code>.
+        </div>
+      )}
+      {failed !== '' && <div role="alert">{failed}</div>}
+    </section>
+  );
+}
+
+interface IDeny {
+  isSent: boolean;
+  deny: (reason: string) => void;
+  back: () => void;
+}
+
+function Deny({ isSent, deny, back }: IDeny): React.ReactElement {
+  const [reason, setReason] = React.useState('');
+  const field = React.useRef<HTMLInputElement>(null);
+  React.useEffect(() => {
+    field.current?.focus({ preventScroll: true });
+  }, []);
+  const send = (event: React.SyntheticEvent): void => {
+    if (event.nativeEvent.isTrusted) {
+      deny(reason.trim());
+    }
+  };
+  return (
+    <>
+      <label>
+        <b>Deny: what should the agent do instead?</b>
+        <input
+          ref={field}
+          className="jctx-field"
+          value={reason}
+          onChange={event => {
+            setReason(event.target.value);
+          }}
+          onKeyDown={event => {
+            if (event.key === 'Enter' && !event.nativeEvent.isComposing) {
+              event.preventDefault();
+              event.stopPropagation();
+              send(event);
+            } else if (event.key === 'Escape') {
+              event.preventDefault();
+              event.stopPropagation();
+              back();
+            }
+          }}
+        />
+      </label>
+      <div className="btns">
+        <button type="button" className="primary" disabled={isSent} onClick={send}>
+          Deny <kbd>Enter</kbd>
+        </button>
+        <button type="button" className="plain" disabled={isSent} onClick={back}>
+          Back <kbd>Esc</kbd>
+        </button>
+      </div>
+    </>
+  );
+}
