@@ -13,9 +13,10 @@ PYTEST_ARGS ?= -n 2 --dist loadfile $(COVERED)
 BIN := $(abspath $(VENV))/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 NPM := PATH="$(BIN):$$PATH" $(BIN)/npm --silent --prefix labextension
-ASSETS := jupyter_ctx/labextension
+ASSETS := jupyter_ctx/labextension jupyter_ctx/panel/static
 FRONT := $(filter-out labextension/package-lock.json, \
-  $(wildcard labextension/*.json labextension/schema/* labextension/style/* labextension/src/* labextension/src/*/*))
+  $(wildcard labextension/*.json labextension/vite.widget.config.js labextension/schema/* \
+  labextension/style/* labextension/src/* labextension/src/*/*))
 
 .PHONY: lab test check fix docs bench clean
 

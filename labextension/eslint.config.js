@@ -3,7 +3,7 @@ import hooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['lib', 'node_modules', 'eslint.config.js', 'vitest.config.js'] },
+  { ignores: ['lib', 'node_modules', '*.config.js'] },
   js.configs.recommended,
   tseslint.configs.strictTypeChecked,
   {
@@ -33,6 +33,27 @@ export default tseslint.config(
               group: ['**/lab/*', '**/client'],
               message: 'Arrows point from the mount to the view.'
             }
+          ]
+        }
+      ]
+    }
+  },
+  {
+    // The widget stands where there may be no JupyterLab, with what it shares with its panel.
+    files: [
+      'src/widget.tsx',
+      'src/widget/**',
+      ...['calls', 'conversation', 'feed', 'host', 'narrow', 'panel', 'parse'].map(
+        n => `src/${n}.ts`
+      )
+    ],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            { group: ['@jupyterlab/*', '@jupyter/*', '@lumino/*'], message: 'No Lab is here.' },
+            { group: ['**/lab/*', './client', '../client'], message: 'That is the Lab mount.' }
           ]
         }
       ]
