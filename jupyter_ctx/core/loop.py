@@ -166,7 +166,7 @@ class Turn:
             over = _TurnOver("failed", "error", redact(f"Error in jupyter_ctx: {error!r}"))
         self._close(over.outcome, over.error)
         if over.outcome == "done":
-            self._prepare_for_next()
+            self._prepare(background.prepare_after_turn)
         for note in engine.take_notes():
             yield note
         yield ContextChanged(self.number)
@@ -185,14 +185,18 @@ class Turn:
             error=over.error,
         )
 
-    def _prepare_for_next(self) -> None:
-        """Begin a summary that the next turn will need; an error of ours there ends no turn."""
-        redact = self.engine.ports.redactor.text
+    def _prepare(self, begin: Callable[[Engine], None]) -> None:
+        """Begin a summary that will be needed. An error of ours there ends no turn.
+
+        None is then begun until a compaction was tried the ordinary way.
+        """
+        engine, redact = self.engine, self.engine.ports.redactor.text
         try:
-            background.prepare_after_turn(self.engine)
+            begin(engine)
         except Exception as error:
+            engine.preparation_rests = True
             log.error("No summary could be prepared:\n%s", redact(traceback.format_exc()))
-            self.engine.note("warning", "No summary was prepared.", redact(f"Error: {error!r}"))
+            engine.note("warning", "No summary was prepared.", redact(f"Error: {error!r}"))
 
     def _record_note(self, *content: Block) -> None:
         """Record what the program says in the user's place."""
@@ -246,7 +250,7 @@ class Turn:
         outcome: Replied | Failed
         try:
             await self._check_it_fits()
-            background.prepare_between_steps(engine)
+            self._prepare(background.prepare_between_steps)
             request = build_request(engine, output_raised=self.state.output_raised)
             async with aclosing(run_call(engine, request, reply, self.number, self.step)) as events:
                 async for event in events:

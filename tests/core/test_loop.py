@@ -540,13 +540,14 @@ def test_a_failed_compaction_leaves_the_log_and_the_third_pauses_it():
     assert_append_only([r for r in model.requests if r not in asked])
 
 
-def test_an_error_after_the_answer_leaves_the_turn_done(monkeypatch, caplog):
-    """Where the next summary cannot be begun, the answered turn still ends as done, and says so."""
+@pytest.mark.parametrize("moment", ["prepare_between_steps", "prepare_after_turn"])
+def test_an_error_in_a_preparation_leaves_the_turn_done(moment, monkeypatch, caplog):
+    """Where no summary can be begun, between steps or at the end, the turn goes on and says so."""
 
     def breaks(engine):
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("jupyter_ctx.core.background.prepare_after_turn", breaks)
+    monkeypatch.setattr(f"jupyter_ctx.core.background.{moment}", breaks)
     session = make_session(ScriptedModel(reply("Done.")))
     events = run(session)
 
@@ -554,6 +555,7 @@ def test_an_error_after_the_answer_leaves_the_turn_done(monkeypatch, caplog):
     assert events[-1].text == session.last_turn.text == "Done."
     assert ["of ours" in note.detail for note in of(events, NoteAdded)] == [True]
     assert "ZeroDivisionError" in caplog.text
+    assert session._engine.preparation_rests
 
 
 def test_manual_compaction_with_a_focus():
