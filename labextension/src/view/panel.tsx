@@ -25,7 +25,7 @@ export type { IAction, IActions, IFault } from './context';
 export interface IPanelProps {
   conversation: IConversation;
   /** What the gauge shows. */
-  state: IPanelState;
+  panelState: IPanelState;
   host: IHost;
   actions?: IActions;
   /** Put the turns of an answer to `earlier` in front; absent where none can be shown. */
@@ -47,7 +47,7 @@ export interface IPanelHandle {
 }
 
 export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(props, handle) {
-  const { state, host, actions = NO_ACTIONS, addEarlier } = props;
+  const { panelState: state, host, actions = NO_ACTIONS, addEarlier } = props;
   const conversation = useFrame(props.conversation);
   const { session, live, question, queue } = conversation;
   const root = React.useRef<HTMLDivElement>(null);
@@ -265,7 +265,7 @@ function Sentences({ conversation }: { conversation: IConversation }): React.Rea
   const part = live && findLast(live.parts, isText);
   const text = part?.text ?? '';
   const end = part?.isDone ? text.length : text.lastIndexOf('\n\n') + 1;
-  const key = part ? `${live?.turn ?? 0} ${part.block}` : '';
+  const key = live && part ? `${live.turn} ${part.block}` : '';
   const told = React.useRef({ key: '', end: 0, said: '' });
   if (told.current.key !== key) {
     told.current = { key, end: 0, said: '' };
