@@ -22,13 +22,16 @@ SVG_WORDS_CHARS = 800
 RANGE_VALUES = 100_000
 """The range of a chart's values is told of so many."""
 
+BOKEH_CHARS = 4_000_000
+"""So much of a Bokeh script is searched, in characters."""
+
+MOST_VIEWS = 40
+"""So many views of a chart that is made of several are described."""
+
 _SVG_COMMENT = re.compile(r"<!-- ([^<>]{1,200}?) -->")
 _EDGE = re.compile(r"\w{1,20}(?:->|--)\w{1,20}|\d{1,6}|Tree|%3|Created with matplotlib.*")
 _SVG_TEXT = re.compile(r"<(?:title|text|tspan)\b[^<>]{0,2000}>([^<>]{1,500})<", re.IGNORECASE)
 _SVG_SIZE = re.compile(r"<svg\b[^<>]{0,4000}", re.IGNORECASE)
-BOKEH_CHARS = 4_000_000
-"""So much of a Bokeh script is searched, in characters."""
-
 _AXES = ("x", "y", "z", "values", "r", "theta", "lat", "lon")
 _PACKED = {"f8": "d", "f4": "f", "i4": "i", "i2": "h", "i1": "b", "u4": "I", "u2": "H", "u1": "B"}
 _BOKEH_NAME = re.compile(r'"(?:name|type)":"(\w{1,40})"')
@@ -161,15 +164,15 @@ def _vega(mime: str, spec: Mapping[str, object]) -> str:
 
 
 def _views(spec: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """Yield the views of a layered, concatenated or repeated chart, 40 at most."""
+    """Yield the views of a layered, concatenated or repeated chart, MOST_VIEWS at most."""
     waiting, seen = [spec], 0
-    while waiting and seen < 40:
+    while waiting and seen < MOST_VIEWS:
         view = waiting.pop(0)
         seen += 1
         yield view
         for name in ("layer", "hconcat", "vconcat", "concat", "marks"):
             inner = view.get(name)
-            waiting.extend(_as_object(one) for one in inner) if isinstance(inner, list) else None
+            waiting += [_as_object(one) for one in inner] if isinstance(inner, list) else []
         if isinstance(view.get("spec"), Mapping):
             waiting.append(_as_object(view["spec"]))
 

@@ -53,7 +53,7 @@ def _describe(value: object) -> str | None:
         if type(value) is library_class(library, name):
             return tell(value)
     if _is_pandas_index(value):
-        return _pandas_index(value)
+        return _index_line(value)
     array = library_class("pyarrow", "Array")
     if array is not None and extends(value, array) and library_of(type(value)) == "pyarrow":
         return _arrow_array(value)
@@ -140,10 +140,6 @@ def _pandas_series(series: Any) -> str:
     )
     more = ", …" if len(series) > VALUES else ""
     return f"{head}\nindex: {_index_line(series.index)}\nvalues: {values}{more}"
-
-
-def _pandas_index(index: Any) -> str:
-    return _index_line(index)
 
 
 def _index_line(index: Any) -> str:
