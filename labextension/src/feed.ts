@@ -3,10 +3,10 @@
 import { EMPTY, opened, receive, withEarlier } from './conversation';
 import type { IConversation } from './conversation';
 import { CallError } from './host';
-import type { CallArgs, CallOp, CallResult } from './panel';
+import type { CallArgs, CallOp, CallResult, IEarlier } from './panel';
 import { isRefused, parsePanel } from './parse';
 
-/** So many turns are shown at first, and so many more each time. */
+/** So many turns are shown at first. */
 export const TURNS = 30;
 
 /**
@@ -37,28 +37,31 @@ export class Feed {
   /** Ask for the conversation, unless that is under way; what is said meanwhile counts too. */
   async open(): Promise<void> {
     if (this._state.is === 'opening') {
-      this._again = true;
+      this._isWantedAgain = true;
       return;
     }
-    this._again = false;
+    this._isWantedAgain = false;
     const life = this._life;
     this._become({ is: 'opening' });
-    let state: FeedState;
-    try {
-      const answer = await this._ask('open', { turns: TURNS });
-      if (life !== this._life) {
-        return;
-      }
-      this._conversation = opened(this._conversation, answer);
-      state = { is: 'open' };
-    } catch (error) {
-      if (life !== this._life) {
-        return;
-      }
-      state = describe(error);
+    const state = await this._ask('open', { turns: TURNS }).then(
+      answer => {
+        if (life === this._life) {
+          this._conversation = opened(this._conversation, answer);
+        }
+        return { is: 'open' } as const;
+      },
+      (error: unknown) => describe(error)
+    );
+    if (life === this._life) {
+      this._become(state);
+      this._openAgain();
     }
-    this._become(state);
-    if (this._again || (state.is === 'open' && this._conversation.isStale)) {
+  }
+
+  /** Open it anew if something was missed meanwhile. */
+  private _openAgain(): void {
+    const isBehind = this._state.is === 'open' && this._conversation.isStale;
+    if (this._isWantedAgain || isBehind) {
       void this.open();
     }
   }
@@ -89,23 +92,10 @@ export class Feed {
     return this._conversation.epoch === epoch;
   }
 
-  /** Show the turns before the first that is shown. Rejects with a CallError. */
-  async earlier(): Promise<void> {
-    const { firstTurn, hasEarlier } = this._conversation;
-    if (firstTurn === null || !hasEarlier || this._isAsking) {
-      return;
-    }
-    this._isAsking = true;
-    const life = this._life;
-    try {
-      const answer = await this._ask('earlier', { before: firstTurn, turns: TURNS });
-      if (life === this._life && this._conversation.firstTurn === firstTurn) {
-        this._conversation = withEarlier(this._conversation, answer);
-        this._onChange();
-      }
-    } finally {
-      this._isAsking = false;
-    }
+  /** Show the turns of an answer to `earlier` in front of those that are shown. */
+  addEarlier(answer: IEarlier): void {
+    this._conversation = withEarlier(this._conversation, answer);
+    this._onChange();
   }
 
   /** The kernel is gone: what was shown stays, and nothing in it runs or asks any more. */
@@ -141,8 +131,7 @@ export class Feed {
   private _conversation: IConversation = EMPTY;
   private _state: FeedState = { is: 'closed' };
   private _life = 0;
-  private _again = false;
-  private _isAsking = false;
+  private _isWantedAgain = false;
 }
 
 function describe(error: unknown): FeedState {

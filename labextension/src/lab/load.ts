@@ -87,7 +87,8 @@ export function hindrance(context: ISessionContext): Loading | null {
     case 'restarting':
     case 'autorestarting':
       return { is: 'starting' };
-    default:
+    case 'busy':
+    case 'idle':
       return kernel.connectionStatus === 'disconnected' ? CUT_OFF : null;
   }
 }

@@ -20,7 +20,8 @@ const DROPPED_ATTRIBUTES = [
 ];
 
 /** Of a picture within the page, or of the notebook's own folder: nobody else hears of it. */
-const LOCAL = /^(?:data:image\/(?:png|jpeg|gif|webp);|attachment:|(?![a-z][a-z0-9+.-]*:|[\\/]|.*\.\.[\\/]))/i;
+const LOCAL =
+  /^(?:data:image\/(?:png|jpeg|gif|webp);|attachment:|(?![a-z][a-z0-9+.-]*:|[\\/]|.*\.\.[\\/]))/i;
 
 /**
  * The sanitiser for text of the agent. Pictures of other sites become links unless `showsRemote`

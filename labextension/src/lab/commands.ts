@@ -1,0 +1,120 @@
+/** The commands of the palette, the shortcuts and the menus of cells. */
+
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ICommandPalette } from '@jupyterlab/apputils';
+import type { INotebookTracker } from '@jupyterlab/notebook';
+
+import { mentionCell } from './dropped';
+import { agentIcon } from './icon';
+import { COMMANDS, PLUGIN } from './names';
+import type { AgentPanel } from './panel';
+
+const CATEGORY = 'Agent';
+const PALETTE = [
+  COMMANDS.ask,
+  COMMANDS.show,
+  COMMANDS.stop,
+  COMMANDS.compact,
+  COMMANDS.undoEdit,
+  COMMANDS.askAboutCell,
+  COMMANDS.fixError,
+  COMMANDS.settings
+] as const;
+
+/** Add what a person can start from anywhere. */
+export function addCommands(
+  app: JupyterFrontEnd,
+  panel: AgentPanel,
+  tracker: INotebookTracker,
+  palette: ICommandPalette | null
+): void {
+  const { commands } = app;
+  commands.addCommand(COMMANDS.ask, {
+    label: 'Ask the Agent',
+    caption: 'Go to the prompt of the agent; from there, back to the notebook',
+    execute: () => {
+      toggleFocus(app, panel, tracker);
+    }
+  });
+  commands.addCommand(COMMANDS.show, {
+    label: 'Show the Agent',
+    icon: agentIcon,
+    execute: () => {
+      app.shell.activateById(panel.id);
+    }
+  });
+  commands.addCommand(COMMANDS.stop, {
+    label: 'Stop the Agent',
+    isEnabled: () => panel.isRunning,
+    execute: () => {
+      panel.stop();
+    }
+  });
+  commands.addCommand(COMMANDS.compact, {
+    label: 'Compact the Conversation',
+    isEnabled: () => panel.isOpen && !panel.isRunning,
+    execute: () => panel.call('compact', { focus: '' })
+  });
+  commands.addCommand(COMMANDS.undoEdit, {
+    label: "Undo the Agent's Last Edit",
+    isEnabled: () => panel.isOpen,
+    execute: () => panel.call('undo_edit', { tool_use_id: null })
+  });
+  commands.addCommand(COMMANDS.settings, {
+    label: 'Settings of the Agent',
+    isVisible: () => commands.hasCommand('settingeditor:open'),
+    execute: () => commands.execute('settingeditor:open', { query: PLUGIN.split(':')[0] ?? '' })
+  });
+  addCellCommands(app, panel, tracker);
+  for (const command of PALETTE) {
+    palette?.addItem({ command, category: CATEGORY });
+  }
+}
+
+/** What a cell's menu offers: the cell that was clicked is the active one. */
+function addCellCommands(app: JupyterFrontEnd, panel: AgentPanel, tracker: INotebookTracker): void {
+  app.commands.addCommand(COMMANDS.askAboutCell, {
+    label: 'Ask the Agent About This Cell',
+    isEnabled: () => tracker.activeCell !== null,
+    execute: () => {
+      const id = tracker.activeCell?.model.id;
+      if (id !== undefined) {
+        app.shell.activateById(panel.id);
+        panel.insert(mentionCell(id));
+      }
+    }
+  });
+  app.commands.addCommand(COMMANDS.fixError, {
+    label: 'Fix This Error With the Agent',
+    isVisible: () => failedCell(tracker) !== null,
+    isEnabled: () => failedCell(tracker) !== null,
+    execute: () => {
+      const id = failedCell(tracker);
+      if (id !== null) {
+        app.shell.activateById(panel.id);
+        panel.insert(`Fix @error in ${mentionCell(id)}`);
+      }
+    }
+  });
+}
+
+/** Return the id of the active cell if an error is among its outputs. */
+function failedCell(tracker: INotebookTracker): string | null {
+  const model = tracker.activeCell?.model;
+  if (model?.type !== 'code') {
+    return null;
+  }
+  const outputs = model.sharedModel.toJSON()['outputs'] as
+    readonly { readonly output_type?: string }[] | undefined;
+  return outputs?.some(output => output.output_type === 'error') === true ? model.id : null;
+}
+
+function toggleFocus(app: JupyterFrontEnd, panel: AgentPanel, tracker: INotebookTracker): void {
+  if (!panel.hasFocus || !tracker.currentWidget) {
+    app.shell.activateById(panel.id);
+    panel.focusPrompt();
+    return;
+  }
+  app.shell.activateById(tracker.currentWidget.id);
+  tracker.currentWidget.content.activate();
+}
