@@ -67,6 +67,13 @@ class Settings:
         "stored answer.",
     )
 
+    cell_widget: Literal["auto", "on", "off"] = _setting(
+        "auto",
+        "Whether a widget below a running `%agent` cell shows what the agent does, with Stop and "
+        "questions: `auto` where JupyterLab or Notebook 7 has said that it shows widgets and no "
+        "panel is open; `on` in every kernel; `off` never.",
+    )
+
     # The window
     window_tokens: int = _setting(
         0, "The context window.", unit="tokens", zero="as the provider says"
