@@ -20,7 +20,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal, TextIO, TypeVar
 
 from .config import Settings
 from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
@@ -366,6 +366,10 @@ class MemoryStore:
             raise StoreError(f"There is no stored text {name!r}.", path="memory")
         return self.texts[name]
 
+    def open_text(self, name: str) -> TextIO:
+        """Return a kept text as a stream. Raises StoreError if there is none."""
+        return io.StringIO(self.read_text(name), newline="")
+
     def read_result(self, tool_use_id: str) -> KeptResult:
         """Return a kept result. Raises StoreError if there is none."""
         if tool_use_id not in self.outputs:
@@ -475,7 +479,7 @@ class FakeNotebook:
     spoils: bool = False
     inserted: int = 0
 
-    async def load(self) -> NotebookState:
+    async def load(self, outputs_of: Sequence[str] = ()) -> NotebookState:
         """Return the cells as they are now."""
         return NotebookState(
             tuple(self.cells), self.source, self.path, can_edit=self.source == "front end"

@@ -67,7 +67,7 @@ class NoUpdates:
 class NoNotebook:
     """There is no document: nothing is seen of one, and nothing can be changed in it."""
 
-    async def load(self) -> NotebookState:
+    async def load(self, outputs_of: Sequence[str] = ()) -> NotebookState:
         """Return a notebook without cells."""
         return NotebookState((), "kernel")
 

@@ -453,8 +453,12 @@ class Applied:
 class Notebook(Protocol):
     """The notebook document, behind whatever front end there is."""
 
-    async def load(self) -> NotebookState:
-        """Return it as it stands now; never fails: what cannot be seen is not in it."""
+    async def load(self, outputs_of: Sequence[str] = ()) -> NotebookState:
+        """Return it as it stands now; never fails: what cannot be seen is not in it.
+
+        Outputs that this kernel did not make may have a line in their place; not those of the cells
+        named by `outputs_of`, as far as they can be had.
+        """
         ...
 
     async def apply(self, change: CellChange) -> Applied:

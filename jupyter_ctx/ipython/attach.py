@@ -12,7 +12,7 @@ from ..core.blocks import Text, ToolUse
 from ..core.ports import Kernel, Notebook, SpooledText, ToolOutput, ToolRunner
 from ..errors import PromptError, ToolError
 from ..tools.base import NEAR_NAMES, find_near, is_like, quote_names
-from ..tools.notebook import load_views
+from ..tools.notebook import load_outputs, load_views
 from ..tools.outline import CellView
 from ..tools.outputs import Rendered, render_outputs
 from ..tools.project import Place, Project
@@ -102,7 +102,7 @@ class _Look:
             case "cell":
                 return await self._cell(mention)
             case "out":
-                return self._output(mention)
+                return await self._output(mention)
             case "name":
                 return await self._name(mention)
             case "file":
@@ -179,8 +179,9 @@ class _Look:
             _text(f"{mention}, as it stands now", await self._tell("read_cell", cell_id=view.id))
         ]
 
-    def _output(self, mention: Mention) -> list[Attachment]:
-        view = self._view(mention)
+    async def _output(self, mention: Mention) -> list[Attachment]:
+        kernel, notebook = self._attacher.kernel, self._attacher.notebook
+        (view,) = await load_outputs(kernel, notebook, [self._view(mention)])
         outputs = view.run.outputs if view.run is not None else view.outputs
         title = f"{mention}, the output of cell {view.id}"
         return _rendered(title, render_outputs(outputs, widgets=view.widgets), self._cap, view.id)

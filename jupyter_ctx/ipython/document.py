@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from ..core.blocks import Json
 from ..core.ports import Applied, Cell, CellChange, CellType, NotebookCell, NotebookState
 from ..errors import ToolError
+from ..tools.outline import UNREAD
 from .disk import DiskNotebook, read_notebook
 from .frontend import NoFrontendError, RefusedError
 
@@ -77,10 +78,10 @@ class Document:
         self._outputs: dict[str, tuple[object, tuple[Json, ...]]] = {}
         self._file: tuple[tuple[str, int, int], DiskNotebook] | None = None
 
-    async def load(self) -> NotebookState:
+    async def load(self, outputs_of: Sequence[str] = ()) -> NotebookState:
         """Return it as it stands now: from the front end, else the file, else what was executed."""
         executed = await self._kernel.load_cells()
-        state = await self._load_page(executed)
+        state = await self._load_page(executed, outputs_of)
         if state is None:
             state = await self._load_file(executed)
         if state is None:
@@ -102,47 +103,76 @@ class Document:
 
     # The front end --------------------------------------------------------------------------------
 
-    async def _load_page(self, executed: Sequence[Cell]) -> NotebookState | None:
+    async def _load_page(
+        self, executed: Sequence[Cell], outputs_of: Sequence[str]
+    ) -> NotebookState | None:
         """Return what a page shows; None if none answers."""
         if self._link is None or not self._link.has_page:
             return None
         try:
             answer = await self._link.request("notebook", {"outputs": []})
             told = read_answer(answer)
-            if wanted := self._missing(told, executed):
+            if wanted := self._missing(told, executed, outputs_of):
                 answer = await self._link.request("notebook", {"outputs": wanted})
                 told = read_answer(answer)
         except (NoFrontendError, RefusedError):
             return None
         path = resolve_path(answer.get("path"), self._find_path())
-        cells = tuple(self._complete(cell) for cell in told)
+        saved = await self._saved_outputs(path, told, outputs_of)
+        cells = tuple(self._complete(cell, saved.get(cell.cell.id)) for cell in told)
         there = {cell.id for cell in cells}
         self._outputs = {name: one for name, one in self._outputs.items() if name in there}
         can_edit = answer.get("can_edit") is True
         widgets = await self._saved_widgets(path) if any(map(_shows_widget, cells)) else None
         return NotebookState(cells, "front end", path, can_edit, widgets=widgets)
 
+    async def _saved_outputs(
+        self, path: str | None, told: Sequence[_Told], outputs_of: Sequence[str]
+    ) -> Mapping[str, tuple[Json, ...]]:
+        """Return outputs that the page holds back for their size, from the file if it has them."""
+        missing = {
+            one.cell.id: one.cell
+            for one in told
+            if one.cell.id in outputs_of and one.outputs is None and not self._is_known(one)
+        }
+        found = await asyncio.to_thread(self._read, path) if path and missing else None
+        return {
+            cell.id: cell.outputs
+            for cell in (found.cells if found else ())
+            if (now := missing.get(cell.id))
+            and (now.source, now.count) == (cell.source, cell.count)
+        }
+
+    def _is_known(self, one: _Told) -> bool:
+        known = self._outputs.get(one.cell.id)
+        return known is not None and known[0] == one.version
+
     async def _saved_widgets(self, path: str | None) -> Json | None:
         """Return what the file keeps of widgets; a page does not tell of them."""
         found = None if path is None else await asyncio.to_thread(self._read, path)
         return None if found is None else found.widgets
 
-    def _missing(self, told: Sequence[_Told], executed: Sequence[Cell]) -> list[str]:
-        """Return the cells whose outputs nobody here knows, as many as may be asked for at once."""
+    def _missing(
+        self, told: Sequence[_Told], executed: Sequence[Cell], outputs_of: Sequence[str]
+    ) -> list[str]:
+        """Return the cells whose outputs nobody here knows, as many as may be asked for at once.
+
+        Those that are wanted come first.
+        """
         runs = {cell.id: cell.count for cell in executed}
         wanted, left = [], ALL_OUTPUT_CHARS
-        for one in told:
+        for one in sorted(told, key=lambda one: one.cell.id not in outputs_of):
             chars = one.output_chars
-            is_known = runs.get(one.cell.id, -1) == one.cell.count
-            known = self._outputs.get(one.cell.id)
-            if not chars or is_known or (known is not None and known[0] == one.version):
+            has_run = runs.get(one.cell.id, -1) == one.cell.count
+            if not chars or has_run or self._is_known(one):
                 continue
-            if chars <= min(OUTPUT_CHARS, left):
+            most = ALL_OUTPUT_CHARS if one.cell.id in outputs_of else OUTPUT_CHARS
+            if chars <= min(most, left):
                 wanted.append(one.cell.id)
                 left -= chars
         return wanted
 
-    def _complete(self, one: _Told) -> NotebookCell:
+    def _complete(self, one: _Told, saved: tuple[Json, ...] | None = None) -> NotebookCell:
         """Return the cell with its outputs, or with a line that says how large they are."""
         if one.outputs is not None:
             self._outputs[one.cell.id] = one.version, one.outputs
@@ -150,7 +180,7 @@ class Document:
         known = self._outputs.get(one.cell.id)
         if known is not None and known[0] == one.version:
             return replace(one.cell, outputs=known[1])
-        return replace(one.cell, outputs=_unread(one.output_chars))
+        return replace(one.cell, outputs=saved or _unread(one.output_chars))
 
     # The file -------------------------------------------------------------------------------------
 
@@ -237,8 +267,10 @@ def _read_told(cell: Mapping[str, Any]) -> _Told | None:
 def _unread(chars: int) -> tuple[Json, ...]:
     if not chars:
         return ()
-    text = f"[outputs of {chars:,} characters, from before the agent was loaded; not read]"
-    return ({"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}},)
+    text = (
+        f"[outputs of {chars:,} characters, from before the agent was loaded; read_cell reads them]"
+    )
+    return ({"output_type": "display_data", "data": {"text/plain": text}, "metadata": UNREAD},)
 
 
 def _shows_widget(cell: NotebookCell) -> bool:

@@ -79,9 +79,9 @@ class ToolNotebook:
         self._notebook = notebook
         self._on_applied = on_applied
 
-    async def load(self) -> NotebookState:
+    async def load(self, outputs_of: Sequence[str] = ()) -> NotebookState:
         """Return it as it stands now."""
-        return await self._notebook.load()
+        return await self._notebook.load(outputs_of)
 
     async def apply(self, change: CellChange) -> Applied:
         """Make one change, read it back and note it. Raises ToolError and UnreadError."""

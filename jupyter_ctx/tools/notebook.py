@@ -80,6 +80,8 @@ def make_read_cell(
         wanted = Slice.of(arguments)
         with_outputs = bool(arguments.get("outputs", False))
         chosen = [views[place] for place in places]
+        if with_outputs:
+            chosen = await load_outputs(kernel, document, chosen)
         return await asyncio.to_thread(_read, chosen, with_outputs, wanted, cap_chars, noted)
 
     fields: dict[str, Mapping[str, object]] = {
@@ -109,11 +111,25 @@ def make_read_cell(
     return Tool(spec, run)
 
 
-async def load_views(kernel: Kernel, notebook: Notebook) -> tuple[NotebookState, list[CellView]]:
+async def load_views(
+    kernel: Kernel, notebook: Notebook, outputs_of: Sequence[str] = ()
+) -> tuple[NotebookState, list[CellView]]:
     """Return the notebook as it stands now, and its cells with their runs."""
-    state = await notebook.load()
+    state = await notebook.load(outputs_of)
     executed = await kernel.load_cells()
     return state, merge(state, executed)
+
+
+async def load_outputs(
+    kernel: Kernel, notebook: Notebook, views: Sequence[CellView]
+) -> list[CellView]:
+    """Return the cells with those outputs too that are not loaded unasked."""
+    unread = [view.id for view in views if view.is_unread]
+    if not unread:
+        return list(views)
+    _, now = await load_views(kernel, notebook, unread)
+    found = {view.id: view for view in now}
+    return [found.get(view.id, view) for view in views]
 
 
 # Lists ------------------------------------------------------------------------------------------

@@ -39,6 +39,9 @@ LEAST_FAILED_CHARS = 160
 
 FAILED_NOTE = "[failed last:]"
 
+UNREAD: Json = {"jupyter_ctx": "unread"}
+"""The metadata of the line that stands in the place of outputs that were not loaded."""
+
 TELLERS = {
     "front end": "as the user sees it now",
     "disk": "as it is saved on disk: unsaved edits are not known",
@@ -90,6 +93,11 @@ class CellView:
     def is_gone(self) -> bool:
         """Whether it ran, and stands nowhere in the notebook."""
         return bool(self.gone)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether a line stands in the place of its outputs (see Notebook.load)."""
+        return any(output.get("metadata") == UNREAD for output in self.outputs)
 
     @property
     def is_edited(self) -> bool:

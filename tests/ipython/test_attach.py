@@ -42,7 +42,7 @@ class Page:
     def __init__(self, *cells: NotebookCell) -> None:
         self._cells = cells
 
-    async def load(self) -> NotebookState:
+    async def load(self, outputs_of: Any = ()) -> NotebookState:
         return NotebookState(self._cells, "front end", can_edit=True)
 
     async def apply(self, change: object) -> Any:

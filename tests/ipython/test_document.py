@@ -18,6 +18,7 @@ from jupyter_ctx.ipython.frontend import NoFrontendError, RefusedError
 from jupyter_ctx.testing import FakeKernel
 from jupyter_ctx.tools.notebook import make_read_cell
 from jupyter_ctx.tools.outline import merge
+from tests.tools.examples import call, text_of
 
 OUTPUT = {"output_type": "stream", "name": "stdout", "text": "old\n"}
 
@@ -217,6 +218,35 @@ def test_outputs_that_nobody_knows_are_asked_for_once() -> None:
     page.cells[1] = shown("c2", "b", execution_count=9, output_chars=50)
     load(document)
     assert page.asked[-1] == ["c2"]
+
+
+def test_outputs_that_are_asked_for_are_read_in_any_notebook(tmp_path: Path) -> None:
+    """C07: read_cell gives outputs of the last of many cells, and large ones from the file."""
+    path = tmp_path / "a.ipynb"
+    huge = [{"output_type": "stream", "name": "stdout", "text": "of the file\n" * 200_000}]
+    cell = {"id": "huge", "cell_type": "code", "source": "h", "execution_count": 99}
+    saved = {"nbformat": 4, "nbformat_minor": 5, "cells": [{**cell, "outputs": huge}]}
+    path.write_text(json.dumps(saved))
+    many = [
+        shown(f"c{n}", "a", execution_count=n + 1, output_chars=50_000 if n < 49 else 600_000)
+        for n in range(50)
+    ]
+    page = Page(
+        [*many, shown("huge", "h", execution_count=99, output_chars=2_600_000)],
+        {f"c{n}": [{**OUTPUT, "text": f"of the page {n}\n"}] for n in range(50)},
+        path="a.ipynb",
+    )
+    document = Document(FakeKernel(), lambda: str(path), page)
+
+    def outputs_of(name: str) -> str:
+        asked = {"cell_id": name, "outputs": True}
+        return text_of(call("read_cell", asked, notebook=document))
+
+    assert "[outputs of 600,000 characters" in str(load(document).cells[49].outputs)
+    assert "of the page 49" in outputs_of("c49")
+    assert "of the file\n[the line above 199,999 more times]" in outputs_of("huge")
+    page.cells[-1] = shown("huge", "h", execution_count=100, output_chars=2_600_000)
+    assert "[outputs of 2,600,000 characters" in outputs_of("huge")
 
 
 @pytest.mark.parametrize(

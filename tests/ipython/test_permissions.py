@@ -297,7 +297,7 @@ class Shown:
             EditEntry(0.0, n, 1, edit) for n, edit in enumerate(made, start=1)
         ]
 
-    async def load(self) -> NotebookState:
+    async def load(self, outputs_of: Any = ()) -> NotebookState:
         cells = tuple(NotebookCell(id, "code", source) for id, source in self.cells.items())
         return NotebookState(cells, "front end", can_edit=True)
 
