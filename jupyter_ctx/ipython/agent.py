@@ -21,8 +21,11 @@ from ..errors import BusyError, CtxError, PromptError, StoreError
 if TYPE_CHECKING:
     from ..config import PermissionMode, Settings
     from ..core.attachments import Attachment
+    from ..core.blocks import ToolUse
     from ..core.events import CtxEvent, TurnFinished
+    from ..panel.widget import Widgets
     from ..session import Session
+    from .asked import Asked
     from .asking import InputAsker
     from .attach import Attacher
     from .bridge import Bridge
@@ -31,9 +34,10 @@ if TYPE_CHECKING:
     from .gauge import Gauge
     from .live import Sink
     from .mentions import Mention
-    from .permissions import AskPermissions, Look, RuleStore
+    from .permissions import Answer, AskPermissions, Look, RuleStore
     from .render import CellRenderer
     from .reports import Finding
+    from .rules import Rule
     from .terminal import TerminalRenderer
 
     Renderer = CellRenderer | TerminalRenderer
@@ -51,6 +55,9 @@ ELSEWHERE_NOTE = (
     "The turns so far ran in another kernel: none of their variables, imports and functions is "
     "here. What is in the namespace now was made in this kernel."
 )
+PANEL_TEXT = "A turn runs in the panel; wait for it, or stop it there, then run this cell again."
+LOOKS = frozenset(("help", "context", "cost"))
+"""Commands that only look, also at a session whose turn runs."""
 REPLAYED_TEXT = "Stored answer: this cell asked the same before (setting rerun = replay)"
 ASKED_ANEW_TEXT = "Asked anew: this cell asked the same before (setting rerun = ask)"
 
@@ -114,14 +121,45 @@ class Opener(Protocol):
         ...
 
 
+class Panel(Protocol):
+    """The pages that show the panel, once one has called. Also `permissions.Pages`."""
+
+    def notice(self, event: CtxEvent) -> None:
+        """Show an event of a turn; on the thread that handles it."""
+        ...
+
+    def settle(self) -> None:
+        """Nothing runs any more, or a `%agent` cell has ended."""
+        ...
+
+    def take_session(self, *, is_first: bool) -> None:
+        """The kernel has another session."""
+        ...
+
+    def make_sink(self) -> Sink:
+        """Return where the output of the code of the panel's turn is shown."""
+        ...
+
+    async def ask(self, use: ToolUse, asked: Asked, offers: Mapping[str, Rule]) -> Answer | None:
+        """Return what is answered to a question there, None if no page shows it."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """Show a sentence."""
+        ...
+
+
 class Agent:
     """What `%agent` and `jupyter_ctx.current_session()` talk to. One for each kernel.
 
-    `gauge`, `link` and `opener` are set once they are made: they look back at the agent.
+    `gauge`, `link`, `panel`, `widgets` and `opener` are set once they are made: they look back at
+    the agent.
     """
 
     gauge: Gauge | None = None
     link: FrontendLink | None = None
+    panel: Panel | None = None
+    widgets: Widgets | None = None
     opener: Opener
 
     def __init__(self, shell: InteractiveShell, put: Callable[[str, object], None]) -> None:
@@ -130,6 +168,8 @@ class Agent:
         self._opened: Opened | None = None
         self._renderer: Renderer | None = None
         self._notes: list[tuple[str, str]] = []
+        self._cells = 0
+        self._cell_id: str | None = None
 
     # What others ask ----------------------------------------------------------------------------
 
@@ -145,7 +185,9 @@ class Agent:
         """Asks the person, by the mode in force, and keeps the rules of the session."""
         from .permissions import AskPermissions
 
-        return AskPermissions(self.bridge, lambda: self.permission_mode, self.make_asker)
+        return AskPermissions(
+            self.bridge, lambda: self.permission_mode, self.make_asker, lambda: self.panel
+        )
 
     @property
     def current(self) -> Session | None:
@@ -204,8 +246,25 @@ class Agent:
             return None
         return self.bridge.look(lambda: (session.id, session.state, session.context()))
 
+    @property
+    def why(self) -> str:
+        """Why this model was chosen, in a few words; "" without a session."""
+        return "" if self._opened is None else self._opened.why
+
+    @property
+    def is_in_cell(self) -> bool:
+        """Whether a `%agent` cell runs."""
+        return self._cells > 0
+
+    @property
+    def cell_id(self) -> str | None:
+        """The cell whose prompt runs, None: none."""
+        return self._cell_id
+
     def make_sink(self) -> Sink:
         """Return where the output of the agent's code is shown."""
+        if self.panel is not None and self.bridge.is_launched:
+            return self.panel.make_sink()
         return (self._renderer or self._make_renderer()).make_sink()
 
     def make_asker(self) -> InputAsker:
@@ -233,11 +292,18 @@ class Agent:
             raise PromptError(THREAD_TEXT)
         if not text.strip():
             raise PromptError(EMPTY_TEXT)
-        with self._rendering() as renderer:
-            if text.lstrip().startswith("/"):
-                self._run_command(text.strip(), renderer)
-            else:
-                self._run_prompt(text, renderer)
+        try:
+            self._cells += 1
+            with self._rendering() as renderer:
+                if text.lstrip().startswith("/"):
+                    self._run_command(text.strip(), renderer)
+                else:
+                    self._run_prompt(text, renderer)
+        finally:
+            self._cells -= 1
+            self._cell_id = None
+            if self.panel is not None:
+                self.panel.settle()
 
     def _run_command(self, text: str, renderer: Renderer) -> None:
         from .commands import parse
@@ -248,7 +314,11 @@ class Agent:
                 self._refresh(self._opened.session)
             except CtxError as error:  # a command may be what finds the fault, or mends it
                 self._notes.append((str(error), ""))
-        shown: Shown | None = command.run(self, argument)
+        shown: Shown | None
+        if command.name in LOOKS:  # a turn of the panel may run
+            shown = self.bridge.look(lambda: command.run(self, argument))
+        else:
+            shown = command.run(self, argument)
         self._tell(renderer)
         if shown is not None:
             renderer.show(shown.markdown, shown.text, shown.json)
@@ -259,38 +329,65 @@ class Agent:
         from .mentions import parse
         from .place import find_cell_id
 
+        if self._opened is not None and self._opened.session.is_running:
+            raise BusyError(PANEL_TEXT)
         prompt = parse(text)
         session = self.session
         self._refresh(session)
         self._tell(renderer)
-        cell_id = find_cell_id(self._shell)
+        cell_id = self._cell_id = find_cell_id(self._shell)
         if (answer := session.find_answer(cell_id, prompt.text)) is not None:
             if session.settings.rerun == "replay":
                 self._replay(answer, renderer)
                 return
             renderer.line(ASKED_ANEW_TEXT)
         attachments = self._look_up(prompt.mentions)
+        self._show_live(renderer, session.settings)
         ended = _Ended(self._show_with(renderer))
         session.ask(prompt.text, cell_id=cell_id, attachments=attachments, on_event=ended)
         assert ended.event is not None  # a turn that returns has told of its end
         if ended.event.outcome != "done":
             raise CtxError(words.failure(ended.event))
 
-    def _look_up(self, mentions: Sequence[Mention]) -> tuple[Attachment, ...]:
-        """Return what a prompt's mentions name. Raises PromptError: nothing is sent then."""
+    async def load_mentioned(self, mentions: Sequence[Mention]) -> tuple[Attachment, ...]:
+        """Return what a prompt's mentions name. Raises PromptError: nothing is to be sent then.
+
+        For the loop of the turns; a session must be open.
+        """
         if not mentions:
             return ()
         opened = self._opened
         assert opened is not None  # a prompt has a session
         if opened.attacher is None:
             raise PromptError("Nothing can be mentioned here.")
-        attacher = opened.attacher
+        return await opened.attacher.load(mentions, opened.session.facts.window_tokens)
+
+    def refresh(self) -> None:
+        """Bring new settings into force between turns. Raises CtxError."""
+        if self._opened is not None:
+            self._refresh(self._opened.session)
+
+    def take_notes(self) -> Sequence[tuple[str, str]]:
+        """Return what is to be said about the session, once: title and detail of each."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _show_live(self, renderer: Renderer, settings: Settings) -> None:
+        """Have a widget show the turn while it runs, where one is of use."""
+        from .render import CellRenderer
+
+        if self.widgets is not None and isinstance(renderer, CellRenderer):
+            renderer.live = self.widgets.for_cell(settings.cell_widget)
+
+    def _look_up(self, mentions: Sequence[Mention]) -> tuple[Attachment, ...]:
+        """The same for a cell's thread; blocks."""
+        if not mentions:
+            return ()
         found: list[tuple[Attachment, ...]] = []
         events: tuple[CtxEvent, ...] = ()  # it tells of none
-        window = opened.session.facts.window_tokens
 
         async def look() -> AsyncGenerator[CtxEvent, None]:
-            found.append(await attacher.load(mentions, window))
+            found.append(await self.load_mentioned(mentions))
             for event in events:
                 yield event
 
@@ -348,11 +445,12 @@ class Agent:
         if permissions.rules:
             rules = "; ".join(permissions.rules)
             self._notes.append(("", f"Still allowed in this session: {rules} (/permissions)"))
+        if self.panel is not None:
+            self.panel.take_session(is_first=is_first)
 
     def _tell(self, renderer: Renderer) -> None:
         """Show what is to be said about the session, once."""
-        notes, self._notes = self._notes, []
-        for title, detail in notes:
+        for title, detail in self.take_notes():
             if title:
                 renderer.note(title, detail)
             else:
@@ -361,11 +459,15 @@ class Agent:
     def _observe(self, event: CtxEvent) -> None:
         if self.gauge is not None:
             self.gauge.notice(event)
+        if self.panel is not None:
+            self.panel.notice(event)
 
     def _settle(self) -> None:
         """Nothing runs any more: the gauge shows it."""
         if self.gauge is not None:
             self.gauge.send()
+        if self.panel is not None:
+            self.panel.settle()
 
     def _show_with(self, renderer: Renderer) -> _Shower:
         return _Shower(renderer, None if self.gauge is None else self.gauge.flush)

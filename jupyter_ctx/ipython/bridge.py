@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Start: TypeAlias = Callable[[], AsyncIterator["CtxEvent"]]
+CallMain: TypeAlias = Callable[[Callable[[], None]], None]
+"""Has a function called on the main thread, later, when that is idle; in the context of now."""
 
 STOP_S = 2.0
 """How long a cancelled turn may take to end (DESIGN.md 2, C27)."""
@@ -64,20 +66,27 @@ _Item: TypeAlias = "CtxEvent | _Call[object] | _End | _Wake"
 
 @dataclass(slots=True)
 class _Drive:
-    """One generator under way. `put` reaches the thread that asked."""
+    """One generator under way. `put` reaches the thread that asked.
+
+    `on_main`: its calls are made on the main thread. `is_launched`: nobody's thread waits for it.
+    """
 
     put: Callable[[_Item], None]
     loop: asyncio.AbstractEventLoop
     on_main: bool = False
+    is_launched: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
     task: asyncio.Task[BaseException | None] | None = None
     is_serving: bool = False
     is_interrupted: bool = False
     is_over: bool = False
     deadline: float | None = None
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: Start, call_main: CallMain | None = None) -> None:
         """Start the generator on the loop, in the context of this thread."""
         context = contextvars.copy_context()
+        if call_main is not None:
+            context.run(_call_main.set, call_main)
         self.loop.call_soon_threadsafe(_begin, self, start, context=context)
 
     def cancel(self) -> None:
@@ -116,7 +125,7 @@ class _Drive:
         except BaseException as raised:
             error = raised
         finally:
-            self.is_serving = False
+            self._leave()
         if self.is_interrupted:  # also if the function swallowed it; nobody waits for the result
             self.cancel()
         elif error is not None:
@@ -124,8 +133,26 @@ class _Drive:
         else:
             call.future.set_result(result)
 
+    def _leave(self) -> None:
+        """The call is over: no interrupt that was meant for it comes later than this."""
+        while self.is_serving:
+            try:
+                with self.lock:
+                    self.is_serving = False
+            except KeyboardInterrupt:
+                self.is_interrupted = True
+
+    def interrupt(self) -> bool:
+        """Interrupt the call that is being made on the main thread; return whether one is."""
+        with self.lock:
+            if self.is_serving and self.on_main:
+                _interrupt_main()
+                return True
+        return False
+
 
 _current: contextvars.ContextVar[_Drive] = contextvars.ContextVar("jupyter_ctx_drive")
+_call_main: contextvars.ContextVar[CallMain] = contextvars.ContextVar("jupyter_ctx_call_main")
 
 
 class Bridge:
@@ -174,7 +201,11 @@ class Bridge:
         it did not end in time; a generator that lets itself be cancelled ends in silence.
         """
         items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        with self._driving(items.put) as drive, _interrupts(drive):
+        on_main = threading.current_thread() is threading.main_thread()
+        call_main = None if on_main else _call_main.get(None)
+        calls_main = on_main or call_main is not None
+        with self._driving(items.put, calls_main) as drive, _interrupts(drive):
+            drive.is_launched = call_main is not None
             drive.begin(start)
             failure: BaseException | None = None
             ticker = _Ticker(getattr(on_event, "tick", None))
@@ -191,8 +222,8 @@ class Bridge:
                     case _End(error=error):
                         _raise_first(failure, error)
                         return
-                    case _Call():
-                        drive.serve(item)
+                    case _Call() as call:
+                        _serve(drive, call, call_main)
                     case _Wake():
                         pass
                     case event if failure is None:
@@ -231,7 +262,7 @@ class Bridge:
             if not here.is_closed():
                 here.call_soon_threadsafe(items.put_nowait, item)
 
-        with self._driving(put) as drive:
+        with self._driving(put, threading.current_thread() is threading.main_thread()) as drive:
             try:
                 drive.begin(start)
                 while True:
@@ -260,10 +291,67 @@ class Bridge:
         with self._lock:
             drives = list(self._drives)
         for drive in drives:
-            if drive.is_serving and drive.on_main:
-                _interrupt_main()
-            else:
+            if not drive.interrupt():
                 drive.cancel()
+
+    def launch(
+        self,
+        start: Start,
+        on_event: Callable[[CtxEvent], None],
+        call_main: CallMain,
+        on_end: Callable[[BaseException | None], None],
+    ) -> None:
+        """Drive the generator although no thread waits for it; returns at once.
+
+        Events are handled on the loop's thread. Calls go through `call_main`; an interrupt of one
+        cancels the generator, and so does an error of `on_event`. At the end `on_end` gets, on the
+        loop's thread, the error that ended it, None if it came to its end or was cancelled.
+        """
+        failure: BaseException | None = None
+
+        def put(item: _Item) -> None:
+            nonlocal failure
+            match item:
+                case _Call() as call:
+                    _serve(drive, call, call_main)
+                case _End(error=error):
+                    self._remove(drive)
+                    on_end(_first_error(failure, error))
+                    self._settle_if_idle()
+                case _Wake():
+                    pass
+                case event if failure is None:
+                    failure = _try(on_event, event) or _try(self._observe, event)
+                    if failure is not None:
+                        drive.cancel()
+
+        drive = _Drive(put, self._start_loop(), on_main=True, is_launched=True)
+        with self._lock:
+            self._drives.append(drive)
+        drive.begin(start, call_main)
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether this is part of a turn that no thread waits for."""
+        drive = _current.get(None)
+        return drive is not None and drive.is_launched
+
+    def post(self, function: Callable[[], None], delay_s: float = 0.0) -> bool:
+        """Have `function` called on the loop's thread, in so many seconds; any thread may ask.
+
+        Returns False, and does nothing, where there is no loop yet, or none any more.
+        """
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or not thread.is_alive():
+            return False
+        try:
+            if delay_s:
+                loop.call_soon_threadsafe(loop.call_later, delay_s, function)
+            else:
+                loop.call_soon_threadsafe(function)
+        except RuntimeError:  # it was closed meanwhile
+            return False
+        return True
 
     def look(self, function: Callable[[], T]) -> T:
         """Return `function()`, called on the loop while a turn runs there: it sees no half state.
@@ -318,20 +406,25 @@ class Bridge:
     # Behind both ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _driving(self, put: Callable[[_Item], None]) -> Iterator[_Drive]:
-        on_main = threading.current_thread() is threading.main_thread()
+    def _driving(self, put: Callable[[_Item], None], on_main: bool) -> Iterator[_Drive]:
         drive = _Drive(put, self._start_loop(), on_main)
         with self._lock:
             self._drives.append(drive)
         try:
             yield drive
         finally:
-            with self._lock:
-                self._drives.remove(drive)
+            self._remove(drive)
             if not drive.is_over:
                 drive.cancel()
-            if not self._drives:
-                self._settle()
+            self._settle_if_idle()
+
+    def _remove(self, drive: _Drive) -> None:
+        with self._lock:
+            self._drives.remove(drive)
+
+    def _settle_if_idle(self) -> None:
+        if not self._drives:
+            self._settle()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -357,6 +450,19 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _serve(drive: _Drive, call: _Call[object], call_main: CallMain | None) -> None:
+    """Make a call here, or have it made on the idle main thread, where SIGINT interrupts it."""
+    if call_main is None:
+        drive.serve(call)
+        return
+
+    def serve() -> None:
+        with _interrupts(drive):
+            drive.serve(call)
+
+    call_main(serve)
 
 
 def _begin(drive: _Drive, start: Start) -> None:
@@ -436,7 +542,7 @@ def _interrupt_main() -> None:
 @contextlib.contextmanager
 def _interrupts(drive: _Drive) -> Iterator[None]:
     """Make SIGINT a word to `drive`; a KeyboardInterrupt only within a call it makes."""
-    if not drive.on_main:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 
@@ -483,8 +589,14 @@ def _try(show: Callable[..., None], *events: CtxEvent) -> BaseException | None:
     return None
 
 
+def _first_error(*errors: BaseException | None) -> BaseException | None:
+    """Return the first error there is, None if there is none; to have been cancelled is none."""
+    found = (error for error in errors if error is not None)
+    return next((error for error in found if not isinstance(error, asyncio.CancelledError)), None)
+
+
 def _raise_first(*errors: BaseException | None) -> None:
-    """Raise the first error there is; to have been cancelled is none."""
-    for error in errors:
-        if error is not None and not isinstance(error, asyncio.CancelledError):
-            raise error
+    """Raise the first error there is."""
+    error = _first_error(*errors)
+    if error is not None:
+        raise error

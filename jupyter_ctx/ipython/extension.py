@@ -29,6 +29,9 @@ from .traits import JupyterCtx
 
 if TYPE_CHECKING:
     from ..core.ports import Model, ModelFacts
+    from ..panel.door import Door
+    from ..panel.service import PanelService
+    from ..panel.widget import Widgets
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
     from ..tools import Registry
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from ..tools.project import Project
     from ..tools.seen import Seen
     from .document import Document
+    from .frontend import FrontendLink
+    from .gauge import Gauge
     from .kernel import IPythonKernel
     from .redaction import LiveRedactor
     from .reports import Finding
@@ -93,8 +98,12 @@ class Extension:
                 shell.kernel, gauge, lambda: place.find_asker(shell), lambda: recorder.is_running
             )
             undo.callback(link.close)
-            gauge.attach(link.greet, link.hear)
             agent.link = link
+            door = _open_door(shell, agent, recorder, gauge)
+            undo.callback(door.close)
+            link.on_call = door.calls.hear
+            gauge.attach(link.greet, link.hear, door.leave)
+            agent.widgets = _make_widgets(gauge, link, door)
 
     def close(self) -> None:
         """Take everything out of the shell."""
@@ -476,6 +485,46 @@ class SystemClock:
     async def wait(self, seconds: float) -> None:
         """Wait between turns."""
         await asyncio.sleep(seconds)
+
+
+def _open_door(shell: Any, agent: Agent, recorder: CellRecorder, gauge: Gauge) -> Door:
+    """Let pages' calls in; what carries them out is made with the first."""
+    from ..panel.door import Door
+
+    def make(door: Door) -> PanelService:
+        from ..panel.service import PanelService
+        from .idle import IdleMain
+        from .inventory import user_names
+
+        def count_names() -> tuple[int, int]:
+            names = user_names(dict(list(shell.user_ns.items())), shell.user_ns_hidden)
+            return len(recorder.labels()), len(list(names))
+
+        idle = IdleMain(shell, lambda: recorder.is_running, lambda text: service.take_raw(text))
+        service = PanelService(
+            agent, door, idle, count_names, lambda begun: _complete_mention(shell, recorder, begun)
+        )
+        return service
+
+    def post(function: Callable[[], None]) -> bool:
+        return "bridge" in vars(agent) and agent.bridge.post(function)
+
+    door = Door(shell.kernel, gauge, post, make)
+    gauge.epoch = door.epoch
+    return door
+
+
+def _make_widgets(gauge: Gauge, link: FrontendLink, door: Door) -> Widgets:
+    """Have the panel shown in outputs too; the gauge closes what is made."""
+    from ..panel.widget import Widgets
+
+    return Widgets(
+        gauge.join,
+        door.leave,
+        lambda: door.panels,
+        lambda: link.has_page and link.shows_widgets,
+        door.open,
+    )
 
 
 def _complete(agent: Agent, text: str) -> list[str]:

@@ -147,8 +147,14 @@ class FrontendLink:
     """Asks the pages that show this kernel's notebook. Close it when done.
 
     `find_asker` returns the running cell's client (the page that asked for it) and id, each None if
-    not known: of several pages that one is believed. `is_busy` says whether a cell runs.
+    not known: of several pages that one is believed. `is_busy` says whether a cell runs. `on_call`
+    is given what is no answer, on the thread that heard it, and says whether it was a page's call.
     """
+
+    on_call: Callable[[str, object], bool] = staticmethod(lambda comm_id, data: False)
+
+    shows_widgets = False
+    """Whether a page has said that it shows widgets of the kind of `panel.widget`."""
 
     def __init__(
         self,
@@ -164,6 +170,7 @@ class FrontendLink:
         self._parent: object = None
         self._lock = threading.Lock()
         self._requests: dict[str, _Request] = {}
+        self._greetings: set[str] = set()
         self._page: tuple[str, str] | None = None
         self._looked_for: tuple[str | None, str | None] | None = None
         self._is_silent = False
@@ -192,7 +199,10 @@ class FrontendLink:
 
     def greet(self, comm_id: str) -> None:
         """Ask whoever is on a new comm for a word: it comes even while a cell runs."""
-        self._comms.tell(_message(secrets.token_urlsafe(16), "hello", {}, None), comm_id)
+        request_id = secrets.token_urlsafe(16)
+        with self._lock:
+            self._greetings.add(request_id)
+        self._comms.tell(_message(request_id, "hello", {}, None), comm_id)
 
     async def request(self, op: str, args: Json, timeout_s: float | None = None) -> Json:
         """Return what a page answers to operation `op`.
@@ -240,17 +250,22 @@ class FrontendLink:
         return _result_of(answer)
 
     def hear(self, comm_id: str, data: object) -> bool:
-        """Take a page's message; from any thread. Return whether it was an awaited answer.
+        """Take a page's message; from any thread. Return whether it was awaited, or is a call.
 
         Any other changes nothing.
         """
         part = read_part(data)
         if part is None:
-            return False
+            if is_ours := self.on_call(comm_id, data):
+                self._comms.note_page(comm_id)
+            return is_ours
         self._comms.note_page(comm_id)
         self._is_silent = False
         with self._lock:
             waiting = self._requests.get(part.id)
+            is_greeting = part.id in self._greetings
+        if is_greeting:
+            self._hear_greeting(part)
         if waiting is None:
             return False
         try:
@@ -258,6 +273,13 @@ class FrontendLink:
         except RuntimeError:  # the loop was closed meanwhile: nobody waits for the answer
             _log.debug("An answer came after its loop was closed.")
         return True
+
+    def _hear_greeting(self, part: Part) -> None:
+        """Take what a page says of itself; short, or it is none of ours."""
+        answer = _read_answer(part.text) if part.parts == 1 else None
+        match answer:
+            case {"ok": True, "result": {"widgets": True}}:
+                self.shows_widgets = True
 
     def close(self) -> None:
         """Put back the control handler that was there; no request is answered any more."""
@@ -307,12 +329,11 @@ class FrontendLink:
 
     def _say_busy(self) -> None:
         kernel = self._kernel
-        if self._parent and self._is_busy():
+        parent = self._parent or self._find_parent()
+        if parent and self._is_busy():
             state = {"execution_state": "busy"}
             topic = f"kernel.{kernel.ident}.status".encode()
-            kernel.session.send(
-                kernel.iopub_socket, "status", state, parent=self._parent, ident=topic
-            )
+            kernel.session.send(kernel.iopub_socket, "status", state, parent=parent, ident=topic)
 
 
 def read_part(data: object) -> Part | None:

@@ -41,6 +41,9 @@ class Gauge:
     `manager` is the kernel's comm manager.
     """
 
+    epoch = ""
+    """Names this load of the extension, for the panel; in every hello."""
+
     def __init__(
         self,
         manager: Any,
@@ -57,8 +60,10 @@ class Gauge:
         self._due = 0.0
         self._waits = False
         self._answered: set[str] = set()
+        self._aside: set[str] = set()
         self._on_comm: Callable[[str], None] | None = None
         self._on_data: Callable[[str, object], object] | None = None
+        self._on_close: Callable[[str], None] = lambda comm_id: None
         manager.register_target(TARGET, self._opened)
         self._adopt(create_comm(target_name=TARGET, data={}))
 
@@ -86,14 +91,27 @@ class Gauge:
     def note_page(self, comm_id: str) -> None:
         """Note that a page was heard on a comm; not if the comm is gone meanwhile."""
         with self._lock:
-            if comm_id in self._comms:
+            if comm_id in self._comms and comm_id not in self._aside:
                 self._answered.add(comm_id)
 
+    def join(self, comm: Any) -> None:
+        """Take a comm whose pages show no notebook that could be asked about: a widget's."""
+        with self._lock:
+            self._aside.add(comm.comm_id)
+        self._adopt(comm)
+        comm.on_msg(lambda message: self._greet(comm, message))
+
     def attach(
-        self, on_comm: Callable[[str], None], on_data: Callable[[str, object], object]
+        self,
+        on_comm: Callable[[str], None],
+        on_data: Callable[[str, object], object],
+        on_close: Callable[[str], None] = lambda comm_id: None,
     ) -> None:
-        """Tell of each comm, those there are included, and of what pages say on them."""
-        self._on_comm, self._on_data = on_comm, on_data
+        """Tell of each comm, those there are included, of what pages say on them, and of its end.
+
+        What is called must return at once: it may be on any thread.
+        """
+        self._on_comm, self._on_data, self._on_close = on_comm, on_data, on_close
         with self._lock:
             known = list(self._comms)
         for comm_id in known:
@@ -168,10 +186,19 @@ class Gauge:
         if self._on_data is not None:
             self._on_data(comm.comm_id, message["content"]["data"])
 
+    def _greet(self, comm: Any, message: Any) -> None:
+        """Tell a page that has come to a widget what its others were told."""
+        data = message["content"]["data"]
+        if isinstance(data, dict) and data.get("type") == "hello":
+            for told in (self._hello(), self._last):
+                self._send(comm, told)
+
     def _forget(self, comm: Any) -> None:
         with self._lock:
             self._comms.pop(comm.comm_id, None)
             self._answered.discard(comm.comm_id)
+            self._aside.discard(comm.comm_id)
+        self._on_close(comm.comm_id)
 
     def _hello(self) -> dict[str, object]:
         return {
@@ -179,6 +206,7 @@ class Gauge:
             "type": "hello",
             "package_version": __version__,
             "session": self._session,
+            "epoch": self.epoch,
         }
 
     def _broadcast(self, message: Mapping[str, object]) -> None:

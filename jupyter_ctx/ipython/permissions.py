@@ -91,19 +91,36 @@ class Always:
 Answer: TypeAlias = Literal["once"] | Always | Denied
 
 
+class Pages(Protocol):
+    """Asks on the pages that show the panel. Called on the loop of the turn."""
+
+    async def ask(self, use: ToolUse, asked: Asked, offers: Mapping[str, Rule]) -> Answer | None:
+        """Return what is answered there, None if no page shows the question."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """Show a sentence."""
+        ...
+
+
 class AskPermissions:
     """Decides by mode, by the rules of this session, or by asking. Implements core.ports.
 
-    `mode` gives the mode in force, `asker` who asks; both are looked up for each call. Until
-    `take` names a session, rules last as long as the object.
+    `mode` gives the mode in force, `asker` who asks, `pages` who is asked first, None: nobody; all
+    are looked up for each call. Until `take` names a session, rules last as long as the object.
     """
 
     def __init__(
-        self, main: MainCaller, mode: Callable[[], PermissionMode], asker: Callable[[], Asker]
+        self,
+        main: MainCaller,
+        mode: Callable[[], PermissionMode],
+        asker: Callable[[], Asker],
+        pages: Callable[[], Pages | None] = lambda: None,
     ) -> None:
         self._main = main
         self._mode = mode
         self._asker = asker
+        self._pages = pages
         self._rules: tuple[Rule, ...] = ()
         self._session_id = ""
         self._store: RuleStore | None = None
@@ -165,7 +182,19 @@ class AskPermissions:
         asked = ask_plainly(use, spec) if targets is None else await targets.look(use, spec)
         if self._is_allowed(asked.act, mode):
             return Allowed()
-        return await self._main.call(lambda: self._ask(asked))
+        offers, pages = find_offers(asked.act), self._pages()
+        if pages is not None and (answer := await pages.ask(use, asked, offers)) is not None:
+            return self._carry_out(answer, offers, pages.warn)
+        return await self._main.call(lambda: self._ask(asked, offers))
+
+    def _carry_out(
+        self, answer: Answer, offers: Mapping[str, Rule], warn: Callable[[str], None]
+    ) -> Allowed | Denied:
+        if isinstance(answer, Denied):
+            return answer
+        if isinstance(answer, Always):
+            self._allow(offers[answer.word], warn)
+        return Allowed()
 
     def _is_allowed(self, act: Act, mode: PermissionMode) -> bool:
         if act.always_asks:
@@ -176,8 +205,8 @@ class AskPermissions:
 
     # The question -------------------------------------------------------------------------------
 
-    def _ask(self, asked: Asked) -> Allowed | Denied:
-        asker, offers = self._asker(), find_offers(asked.act)
+    def _ask(self, asked: Asked, offers: Mapping[str, Rule]) -> Allowed | Denied:
+        asker = self._asker()
         asker.show(asked.markdown, asked.plain)
         question = question_of(offers)
         for _ in range(1 + ASKS_AGAIN):
@@ -192,19 +221,18 @@ class AskPermissions:
                 case "once":
                     return Allowed()
                 case Always(word=word) if word in offers:
-                    self._allow(offers[word], asker)
+                    self._allow(offers[word], lambda said: asker.show(escape(said), said))
                     return Allowed()
         return Denied(UNCLEAR_TEXT)
 
-    def _allow(self, rule: Rule, asker: Asker) -> None:
+    def _allow(self, rule: Rule, warn: Callable[[str], None]) -> None:
         if rule in self._rules:
             return
         self._rules = (*self._rules, rule)
         try:
             self._save()
         except StoreError as error:
-            said = f"Allowed until the kernel restarts, but not saved: {error}"
-            asker.show(escape(said), said)
+            warn(f"Allowed until the kernel restarts, but not saved: {error}")
 
     def _save(self) -> None:
         if self._store is not None:

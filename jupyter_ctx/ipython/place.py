@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextvars
 import datetime
 import os
 import platform
 from collections.abc import Mapping
 from typing import Any
+
+asking_page: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "asking_page", default=None
+)
+"""The client that asked for the turn this context is part of, where no cell did."""
 
 
 def find_notebook(namespace: Mapping[str, object], environ: Mapping[str, str]) -> str | None:
@@ -38,6 +44,8 @@ def find_asker(shell: Any) -> tuple[str | None, str | None]:
 
     A page is one client of the kernel for each notebook it shows. None: nobody says.
     """
+    if (page := asking_page.get()) is not None:
+        return page, None
     get_parent = getattr(shell, "get_parent", None)
     parent = get_parent() if get_parent is not None else None
     if not isinstance(parent, Mapping):

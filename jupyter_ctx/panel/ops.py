@@ -1,0 +1,405 @@
+"""What a page may ask, by name: the table of operations.
+
+An operation gets service, call and arguments; it returns the result, or None if it answers later.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..core.blocks import title_of
+from ..core.events import CompactionFailed, CompactionFinished, CtxEvent
+from ..errors import BusyError, CompactionError, ConfigError, CtxError, PromptError
+from ..ipython import commands
+from ..ipython.mentions import find_begun
+from .calls import Call, RefusedError
+from .prompts import MAX_PROMPT_CHARS, Prompt, Work, read_images
+from .wire import Item, cut
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from .service import PanelService
+
+Args: TypeAlias = Mapping[str, Any]
+Result: TypeAlias = Mapping[str, object]
+Op: TypeAlias = Callable[["PanelService", Call, Args], Result | None]
+
+MOST_ITEM_CHARS = 400_000
+"""So long the items of one answer are together, as JSON; older turns are asked for by `earlier`."""
+
+MOST_TURNS = 200
+MOST_COMPLETIONS = 100
+
+
+# Arguments --------------------------------------------------------------------------------------
+
+
+def _text(args: Args, name: str, default: str | None = None, most: int = 100_000) -> str:
+    value = args.get(name, default)
+    if not isinstance(value, str) or len(value) > most:
+        raise RefusedError("bad", f"`{name}` is a text of at most {most:,} characters.")
+    return value
+
+
+def _number(args: Args, name: str, default: int | None = None, least: int = 0) -> int:
+    value = args.get(name, default)
+    if type(value) is not int or value < least:
+        raise RefusedError("bad", f"`{name}` is a whole number from {least} on.")
+    return value
+
+
+def _session(service: PanelService) -> Session:
+    session = service.agent.current
+    if session is None:
+        raise RefusedError("none", "There is no session yet.")
+    return session
+
+
+def _no_turn(session: Session) -> None:
+    if session.is_running:
+        raise BusyError("A turn is running; wait for it or stop it first.")
+
+
+# The conversation -------------------------------------------------------------------------------
+
+
+def _open(service: PanelService, call: Call, args: Args) -> Result | None:
+    turns = min(_number(args, "turns", 30, 1), MOST_TURNS)
+    service.note_page(call)
+
+    def answer() -> None:
+        try:
+            service.agent.session  # noqa: B018 - opens it
+            service.answer(call, _opened(service, turns))
+        except Exception as error:
+            service.refuse(call, error)
+
+    if service.agent.current is None:
+        service.on_main(call, answer)
+        return None
+    return _opened(service, turns)
+
+
+def _opened(service: PanelService, turns: int) -> Result:
+    """Return all a page needs to begin with; what is told from `seq` on comes after it."""
+    session = _session(service)
+    snapshot = service.log.snapshot()
+    items, first, has_earlier = _items(session, snapshot.turns, None, turns)
+    return {
+        "epoch": service.log.epoch,
+        "seq": snapshot.seq,
+        "session": service.describe_session(),
+        "items": items,
+        "first_turn": first,
+        "has_earlier": has_earlier,
+        "queue": service.queue,
+        "question": service.questions.current,
+        "is_running": service.is_running,
+        "commands": [
+            {"name": one.name, "usage": one.usage, "help": one.help}
+            for one in commands.COMMANDS.values()
+        ],
+        "models": list(service.agent.known_models()),
+    }
+
+
+def _earlier(service: PanelService, call: Call, args: Args) -> Result:
+    turns = min(_number(args, "turns", 30, 1), MOST_TURNS)
+    before = _number(args, "before", None, 1)
+    snapshot = service.log.snapshot()
+    items, first, has_earlier = _items(_session(service), snapshot.turns, before, turns)
+    return {"items": items, "first_turn": first, "has_earlier": has_earlier}
+
+
+def _items(
+    session: Session, told: Mapping[int, Sequence[Item]], before: int | None, turns: int
+) -> tuple[list[Item], int | None, bool]:
+    """Return the items of the newest `turns` turns before `before`, oldest first.
+
+    With them the first turn's number, None if there is none, and whether there are earlier ones.
+    """
+    numbers = sorted({*session.transcript.turns, *told})
+    numbers = [n for n in numbers if before is None or n < before]
+    chosen = numbers[-turns:]
+    missing = [n for n in chosen if n not in told]
+    stored = _stored(session, missing)
+    kept: list[Sequence[Item]] = []
+    room = MOST_ITEM_CHARS
+    while chosen:
+        items = told.get(chosen[-1]) or stored.get(chosen[-1], ())
+        room -= len(json.dumps(items))
+        if room < 0 and kept:
+            break
+        kept.append(items)
+        chosen.pop()
+    first = numbers[-len(kept)] if kept else None
+    return [item for items in reversed(kept) for item in items], first, len(kept) < len(numbers)
+
+
+def _stored(session: Session, turns: Sequence[int]) -> Mapping[int, Sequence[Item]]:
+    """Return the items of stored turns, by turn."""
+    if not turns:
+        return {}
+    from . import history
+
+    return history.items_by_turn(session, turns)
+
+
+def _submit(service: PanelService, call: Call, args: Args) -> Result:
+    from .service import new_id
+
+    text = _text(args, "text", most=MAX_PROMPT_CHARS)
+    given = args.get("images", [])
+    if not isinstance(given, list):
+        raise RefusedError("bad", "`images` is a list.")
+    if not text.strip():
+        raise RefusedError("refused", "The prompt is empty.")
+    if text.strip().lower() == "/stop":
+        return {"id": "", "queued": False, **_stop(service, call, {})}
+    images, labels = read_images(given)
+    if text.lstrip().startswith("/"):
+        commands.parse(text)  # an unknown command is refused at once
+    prompt = Prompt(new_id(), call.client, text, images, labels)
+    return {"id": prompt.id, "queued": service.submit(prompt)}
+
+
+def _unqueue(service: PanelService, call: Call, args: Args) -> Result:
+    service.unqueue(_text(args, "id"))
+    return {}
+
+
+def _stop(service: PanelService, call: Call, args: Args) -> Result:
+    if not service.is_running:
+        return {"stopped": False}
+    service.agent.bridge.cancel()
+    return {"stopped": True}
+
+
+# Questions --------------------------------------------------------------------------------------
+
+
+def _seen(service: PanelService, call: Call, args: Args) -> Result:
+    service.questions.see(_text(args, "question"))
+    return {}
+
+
+def _decide(service: PanelService, call: Call, args: Args) -> Result:
+    how = service.questions.decide(
+        _text(args, "question"),
+        _text(args, "sha256"),
+        _text(args, "choice"),
+        _text(args, "word", ""),
+        _text(args, "reason", ""),
+    )
+    return {"how": how}
+
+
+# Looking ----------------------------------------------------------------------------------------
+
+
+def _complete(service: PanelService, call: Call, args: Args) -> Result:
+    text, cursor = _text(args, "text", most=MAX_PROMPT_CHARS), _number(args, "cursor")
+    before = text[:cursor]
+    begun = before.lstrip()
+    if begun.startswith("/"):
+        if "\n" in begun:
+            return {"from": cursor, "items": []}
+        word = begun.split(" ")[-1]
+        helps = {f"/{one.name}": one.help for one in commands.COMMANDS.values()}
+        items = [
+            {"text": one, "detail": helps.get(one, ""), "kind": "command"}
+            for one in commands.complete(service.agent, begun)
+        ]
+        return {"from": cursor - len(word), "items": items[:MOST_COMPLETIONS]}
+    mention = find_begun(before)
+    if mention is None:
+        return {"from": cursor, "items": []}
+    found = service.complete_mention(mention)[:MOST_COMPLETIONS]
+    items = [{"text": one, "detail": "", "kind": "mention"} for one in found]
+    return {"from": cursor - len(mention) - 1, "items": items}
+
+
+def _context(service: PanelService, call: Call, args: Args) -> Result:
+    _session(service)
+    shown = commands.COMMANDS["context"].run(service.agent, "")
+    return {"markdown": "" if shown is None else shown.markdown}
+
+
+def _summary(service: PanelService, call: Call, args: Args) -> Result:
+    from . import history
+
+    session = _session(service)
+    n = None if args.get("n") is None else _number(args, "n", None, 1)
+    found = history.summary(session, n)
+    if found is None:
+        raise RefusedError("gone", "There is no such compaction.")
+    return found
+
+
+def _outputs(service: PanelService, call: Call, args: Args) -> Result:
+    from . import history
+
+    return history.outputs(_session(service), _text(args, "tool_use_id"))
+
+
+def _result(service: PanelService, call: Call, args: Args) -> Result:
+    from . import history
+
+    start = _number(args, "start", 0)
+    return history.result(_session(service), _text(args, "tool_use_id"), start)
+
+
+# Changing ---------------------------------------------------------------------------------------
+
+
+def _edit_summary(service: PanelService, call: Call, args: Args) -> Result:
+    session = _session(service)
+    n, text = _number(args, "n", None, 1), _text(args, "text", most=1_000_000)
+    active = session.transcript.active_compaction
+    if active is None or active.n != n:
+        raise RefusedError("gone", "Only the newest summary in force can be edited.")
+    _no_turn(session)
+    entry = session.edit_summary(text)
+    service.settle()
+    return {"n": entry.n}
+
+
+def _undo_summary(service: PanelService, call: Call, args: Args) -> Result:
+    session = _session(service)
+    _no_turn(session)
+    undo = session.undo_summary()
+    service.settle()
+    return {"n": undo.entry.n}
+
+
+def _compact(service: PanelService, call: Call, args: Args) -> None:
+    session, focus = _session(service), _text(args, "focus", "")
+    ends: list[CtxEvent] = []
+
+    async def run() -> AsyncGenerator[CtxEvent, None]:
+        service.agent.refresh()
+        async for event in session.run_compaction(focus):
+            if isinstance(event, CompactionFinished | CompactionFailed):
+                ends.append(event)
+            yield event
+
+    def end(error: BaseException | None) -> None:
+        match ends:
+            case [CompactionFinished(n=n)] if error is None:
+                service.answer(call, {"n": n})
+            case [CompactionFailed(reason=reason)]:
+                service.refuse(call, CompactionError(reason))
+            case _:
+                service.refuse(call, error or CompactionError("The compaction was stopped."))
+
+    service.run_work(Work(run, end))
+
+
+def _undo_edit(service: PanelService, call: Call, args: Args) -> None:
+    tool_use_id = args.get("tool_use_id")
+    n = service.find_edit(None if tool_use_id is None else _text(args, "tool_use_id"))
+    session = _session(service)
+    _run_once(service, call, lambda: session.run_undo(n), lambda undo: {"n": undo.entry.n})
+
+
+def _rewind(service: PanelService, call: Call, args: Args) -> None:
+    session, turn = _session(service), _number(args, "turn", None, 1)
+
+    def told(rewind: Any) -> Result:
+        return {"turn": turn, "turns": len(rewind.turns), "not_put_back": len(rewind.not_put_back)}
+
+    _run_once(service, call, lambda: session.run_rewind(turn), told)
+
+
+def _run_once(
+    service: PanelService,
+    call: Call,
+    act: Callable[[], Any],
+    told: Callable[[Any], Result],
+) -> None:
+    """Do something on the loop as a turn is done, and answer with what came of it."""
+    made: list[Any] = []
+
+    async def run() -> AsyncGenerator[CtxEvent, None]:
+        made.append(await act())
+        return
+        yield
+
+    def end(error: BaseException | None) -> None:
+        if made:
+            service.answer(call, told(made[0]))
+            service.tell(service.describe_session())
+        else:
+            service.refuse(call, error or PromptError("It was stopped before it ended."))
+
+    service.run_work(Work(run, end))
+
+
+def _configure(service: PanelService, call: Call, args: Args) -> Result:
+    settings = args.get("settings")
+    if not isinstance(settings, dict):
+        raise RefusedError("bad", "`settings` is an object of names and values.")
+    refused: dict[str, str] = {}
+    for name, value in settings.items():
+        try:
+            service.agent.put_setting(name, value)
+        except (ConfigError, AttributeError) as error:
+            refused[cut(str(name), 100)] = str(error)
+    _refresh(service)
+    return {"refused": refused}
+
+
+def _set_mode(service: PanelService, call: Call, args: Args) -> Result:
+    service.agent.put_setting("permissions", _text(args, "mode"))
+    _refresh(service)
+    return {"mode": service.agent.permission_mode}
+
+
+def _set_model(service: PanelService, call: Call, args: Args) -> Result:
+    session = _session(service)
+    _no_turn(session)
+    shown = commands.COMMANDS["model"].run(service.agent, _text(args, "name"))
+    service.tell(service.describe_session())
+    return {"said": "" if shown is None else shown.text}
+
+
+def _refresh(service: PanelService) -> None:
+    try:
+        service.agent.refresh()
+    except CtxError as error:
+        service.warn(str(error))
+    service.tell(service.describe_session())
+
+
+OPS: Mapping[str, Op] = {
+    "open": _open,
+    "earlier": _earlier,
+    "submit": _submit,
+    "unqueue": _unqueue,
+    "stop": _stop,
+    "seen": _seen,
+    "decide": _decide,
+    "complete": _complete,
+    "context": _context,
+    "summary": _summary,
+    "outputs": _outputs,
+    "result": _result,
+    "edit_summary": _edit_summary,
+    "undo_summary": _undo_summary,
+    "compact": _compact,
+    "undo_edit": _undo_edit,
+    "rewind": _rewind,
+    "configure": _configure,
+    "set_mode": _set_mode,
+    "set_model": _set_model,
+}
+
+
+# The session ------------------------------------------------------------------------------------
+
+
+def title_of_session(session: Session) -> str:
+    """Return the first prompt's title, "" before it."""
+    return next(map(title_of, session.transcript.prompts.values()), "")
