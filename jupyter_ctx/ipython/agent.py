@@ -329,7 +329,7 @@ class Agent:
         from .mentions import parse
         from .place import find_cell_id
 
-        if self._opened is not None and self._opened.session.is_running:
+        if self._cells == 1 and self._opened is not None and self._opened.session.is_running:
             raise BusyError(PANEL_TEXT)
         prompt = parse(text)
         session = self.session

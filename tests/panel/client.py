@@ -1,7 +1,7 @@
 """Stands for a page with the panel open: hears a kernel's comms, calls on the control channel.
 
 What it does is what labextension/src/client.ts does, on a thread of its own: it goes on
-while a test waits for a cell. Items are taken by number: one that was there is left out, and a
+while a test waits for a cell. Items go by number: one that was there is left out, and a
 gap fails the test.
 """
 
