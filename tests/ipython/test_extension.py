@@ -339,7 +339,7 @@ def test_settings_are_live(kernel: RealKernel, server: FakeAnthropic) -> None:
 
 
 def test_rerun_replays(kernel: RealKernel, server: FakeAnthropic) -> None:
-    """With replay the same cell and text shows the stored answer and sends nothing."""
+    """X3: with replay the same cell and text shows the stored answer and sends nothing."""
     server.append("The answer.", "Another.", "A third.")
     kernel.execute("%agent why?", cell_id="c1")
     anew = kernel.execute("%agent why?", cell_id="c1")
