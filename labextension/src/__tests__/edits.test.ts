@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest';
+
+import { EMPTY } from '../conversation';
+import type { ITurn } from '../conversation';
+import {
+  countText,
+  countWords,
+  diffLines,
+  madeEdits,
+  makes,
+  nextProposals,
+  oldNumbers,
+  rowHead,
+  spelled
+} from '../edits';
+import type { IQuestion } from '../panel';
+
+const QUESTION: IQuestion = {
+  kind: 'question',
+  id: 'q1',
+  sha256: '',
+  turn: 7,
+  step: 2,
+  tool_use_id: 't1',
+  verb: 'edit cells',
+  title: 'The agent asks to edit cell a:',
+  text: '@@ -1 +1 @@\n-x = 1\n+x = 2',
+  info: 'diff',
+  cell_id: 'a',
+  proposed: 'x = 2',
+  offers: [],
+  coming: [
+    { tool_use_id: 't2', cell_id: 'b', proposed: 'y = 2\r\nz' },
+    { tool_use_id: 't3', cell_id: 'a', proposed: 'x = 3' }
+  ],
+  at: 0
+};
+
+const LIVE: ITurn = {
+  kind: 'turn',
+  turn: 7,
+  prompt: '',
+  origin: 'panel',
+  cellId: null,
+  at: 0,
+  attachments: [],
+  parts: [],
+  step: 2,
+  end: null
+};
+
+function tool(id: string, cellId: string | null, isUndone = false): ITurn['parts'][number] {
+  return {
+    kind: 'tool',
+    step: 2,
+    id,
+    name: 'edit_cell',
+    input: null,
+    label: '',
+    output: '',
+    result: null,
+    stored: null,
+    edits: [{ cellId, path: null, isUndone }]
+  };
+}
+
+describe('the diff of a question', () => {
+  const before = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'].join('\n');
+  const after = ['a', 'B', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k'].join('\n');
+  const diff = '@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -8,3 +8,4 @@\n h\n i\n j\n+k';
+
+  it('makes the new source of the old one, and of no other', () => {
+    expect(makes(diff, before, after)).toBe(true);
+    expect(makes(diff, `${before}\n`, after)).toBe(false);
+    expect(makes(diff, before.replace('f', 'F'), after)).toBe(false);
+    expect(makes(diff, before.replace('b', 'x'), after)).toBe(false);
+    expect(makes(diff, before, before)).toBe(false);
+    expect(makes(diff, '', after)).toBe(false);
+  });
+
+  it('says nothing where there is no change', () => {
+    expect(makes('(no change)', 'x', 'x')).toBe(true);
+    expect(makes('(no change)', 'x', 'y')).toBe(false);
+  });
+
+  it('refuses what is no diff', () => {
+    for (const text of ['x = 2', '@@ -9 +9 @@\n+x', '@@ -2 +2 @@\n@@ -1 +1 @@', '']) {
+      expect(makes(text, 'x', 'x = 2')).toBe(false);
+    }
+  });
+
+  it('spells what deceives as the kernel does', () => {
+    expect(spelled('a\u200bb\u00a0\t\n\u{e0001}\u0007')).toBe(
+      'a\\u200bb\\u00a0\t\n\\U000e0001\\u0007'
+    );
+    expect(makes('@@ -1 +1 @@\n-a\\u200b\n+b\\u202e', 'a\u200b', 'b\u202e')).toBe(true);
+  });
+});
+
+describe('the lines that differ', () => {
+  it('are counted and numbered as they are drawn', () => {
+    const lines = diffLines('one\ntwo\nthree', 'one\nTWO\n2b\nthree');
+    expect(lines).toEqual({ removed: [2], added: [2, 3] });
+    expect(countText(lines)).toBe('+2 −1');
+    expect(countWords(lines)).toBe('2 lines added, 1 removed');
+    expect(oldNumbers(lines, 4)).toEqual([1, null, null, 3]);
+  });
+
+  it('are none where nothing differs', () => {
+    expect(diffLines('x', 'x')).toEqual({ removed: [], added: [] });
+    expect(oldNumbers(diffLines('', ''), 1)).toEqual([1]);
+  });
+
+  it('have heads of one width', () => {
+    expect(rowHead(9, null, '−', 2)).toBe(' 9    −');
+    expect(rowHead(null, 10, '+', 2)).toBe('   10 +');
+    expect(rowHead(9, 10, ' ', 2)).toBe(' 9 10  ');
+  });
+});
+
+describe('what is proposed', () => {
+  const asked = nextProposals([], { question: QUESTION, live: LIVE });
+
+  it('is the question and the edits behind it, one for a cell', () => {
+    expect(asked.map(({ toolUseId, cellId }) => [toolUseId, cellId])).toEqual([
+      ['t1', 'a'],
+      ['t2', 'b']
+    ]);
+    expect(asked.map(({ question }) => question?.id ?? null)).toEqual(['q1', null]);
+    expect(asked[1]?.proposed).toBe('y = 2\nz');
+  });
+
+  it('stays between two questions of a step', () => {
+    const between = nextProposals(asked, { question: null, live: LIVE });
+    expect(between.map(({ toolUseId }) => toolUseId)).toEqual(['t2']);
+    const running = { ...LIVE, parts: [tool('t1', 'a')] };
+    expect(nextProposals(between, { question: null, live: running })).toBe(between);
+    const next = { ...QUESTION, id: 'q2', tool_use_id: 't2', cell_id: 'b', coming: [] };
+    const then = nextProposals(between, { question: next, live: running });
+    expect(then.map(({ question }) => question?.id)).toEqual(['q2']);
+  });
+
+  it('goes with its call, its step and its turn', () => {
+    const called = { ...LIVE, parts: [tool('t2', null)] };
+    expect(nextProposals(asked, { question: null, live: called })).toEqual([]);
+    expect(nextProposals(asked, { question: null, live: { ...LIVE, step: 3 } })).toEqual([]);
+    expect(nextProposals(asked, { question: null, live: null })).toEqual([]);
+  });
+
+  it('is nothing where something else is asked', () => {
+    for (const other of [{ verb: 'run code' }, { cell_id: null }, { proposed: null }]) {
+      expect(nextProposals([], { question: { ...QUESTION, ...other }, live: LIVE })).toEqual([]);
+    }
+  });
+});
+
+describe('what was made', () => {
+  it('is the newest edit of each cell that is not undone', () => {
+    const first = { ...LIVE, turn: 1, parts: [tool('t1', 'a'), tool('t2', 'b'), tool('f', null)] };
+    const live = { ...LIVE, turn: 2, parts: [tool('t3', 'a'), tool('t4', 'a', true)] };
+    const made = madeEdits({ ...EMPTY, log: [first], live });
+    expect(
+      [...made.values()].map(({ cellId, toolUseId, turn }) => [cellId, toolUseId, turn])
+    ).toEqual([
+      ['a', 't3', 2],
+      ['b', 't2', 1]
+    ]);
+  });
+});

@@ -1,0 +1,220 @@
+/** The edits of one notebook's cells: what the agent proposes, what it made, and the answers. */
+
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+import type { ISignal } from '@lumino/signaling';
+
+import { madeEdits, makes, nextProposals } from '../edits';
+import type { IMadeEdit, IProposal } from '../edits';
+import { digestOf } from '../view/permission';
+import type { IEdited } from './bridge';
+import type { NotebookLink } from './link';
+
+/** An answer of the person. `base` is the source that was shown as the old one. */
+export interface IDecision {
+  readonly isAccepted: boolean;
+  readonly reason: string;
+  readonly base: string;
+}
+
+/** An edit that was made here, with both sources, until the person takes the cell over. */
+export interface IStanding extends IMadeEdit {
+  readonly before: string | null;
+  readonly after: string;
+}
+
+/** What the kernel's link is asked for. */
+export type Link = Pick<NotebookLink, 'ask' | 'feed' | 'feedChanged'>;
+
+export class CellEdits implements IDisposable {
+  /** `sourceOf` returns a cell's source as it stands, null if there is no such cell. */
+  constructor(link: Link, sourceOf: (cellId: string) => string | null) {
+    this._link = link;
+    this._sourceOf = sourceOf;
+    link.feedChanged.connect(this._update, this);
+    this._update();
+  }
+
+  /** Every edit that is proposed and not decided by the kernel yet, in order. */
+  get proposals(): readonly IProposal[] {
+    return this._proposals;
+  }
+
+  /** Edits that were made here and stand, by cell. */
+  get standing(): ReadonlyMap<string, IStanding> {
+    return this._standing;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Return what was answered to a proposal, null if nothing was. */
+  decisionOf({ toolUseId }: IProposal): IDecision | null {
+    return this._decisions.get(toolUseId) ?? null;
+  }
+
+  /** Return why the last answer to a proposal did not arrive, "" if it did. */
+  faultOf({ toolUseId }: IProposal): string {
+    return this._faults.get(toolUseId) ?? '';
+  }
+
+  /** Answer a proposal; one that is not asked about yet is answered when it is. */
+  decide(proposal: IProposal, decision: IDecision): void {
+    this._decisions.set(proposal.toolUseId, decision);
+    this._faults.delete(proposal.toolUseId);
+    this._send(proposal, decision);
+    this._changed.emit();
+  }
+
+  /** Tell the kernel that the person can see the question, once. */
+  show({ question }: IProposal): void {
+    if (!question || this._shown === question.id) {
+      return;
+    }
+    this._shown = question.id;
+    this._link.ask('seen', { question: question.id }).catch((error: unknown) => {
+      console.warn('jupyter_ctx: the kernel was not told that its question is seen', error);
+    });
+  }
+
+  /** Undo an edit that stands. Rejects with a CallError that says why not. */
+  async undo({ toolUseId }: IMadeEdit): Promise<void> {
+    await this._link.ask('undo_edit', { tool_use_id: toolUseId });
+  }
+
+  /** The bridge has changed a cell: the call that did it is told of afterwards. */
+  take(edited: IEdited): void {
+    this._earlier.set(edited.cellId, this._made.get(edited.cellId)?.toolUseId ?? null);
+    this._edited.set(edited.cellId, edited);
+    this._drop(edited.cellId);
+    this._changed.emit();
+  }
+
+  /** The person has taken the cell over: the edit is no longer pointed out. */
+  release(cellId: string): void {
+    this._edited.delete(cellId);
+    if (this._drop(cellId)) {
+      this._changed.emit();
+    }
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this._isDisposed = true;
+      this._link.feedChanged.disconnect(this._update, this);
+      Signal.clearData(this);
+    }
+  }
+
+  private _update(): void {
+    const { conversation } = this._link.feed;
+    const before = this._proposals;
+    this._proposals = nextProposals(before, conversation);
+    this._forget();
+    for (const proposal of this._proposals) {
+      const decision = this._decisions.get(proposal.toolUseId);
+      if (decision && proposal.question) {
+        this._keepWord(proposal, decision);
+      }
+    }
+    this._made = madeEdits(conversation);
+    const stood = this._standing;
+    this._standing = this._stands();
+    if (before !== this._proposals || !isSame(stood, this._standing)) {
+      this._changed.emit();
+    }
+  }
+
+  /** What is not proposed any more was answered, by whomever. */
+  private _forget(): void {
+    const open = new Set(this._proposals.map(({ toolUseId }) => toolUseId));
+    for (const kept of [this._decisions, this._faults]) {
+      for (const toolUseId of kept.keys()) {
+        if (!open.has(toolUseId)) {
+          kept.delete(toolUseId);
+        }
+      }
+    }
+  }
+
+  /** What was accepted before it was asked about counts only if it is still what was shown. */
+  private _keepWord(proposal: IProposal, decision: IDecision): void {
+    const { question, cellId, proposed } = proposal;
+    if (!question || this._sent.has(question.id)) {
+      return;
+    }
+    const isShown =
+      this._sourceOf(cellId) === decision.base && makes(question.text, decision.base, proposed);
+    if (decision.isAccepted && !isShown) {
+      this._decisions.delete(proposal.toolUseId);
+      this._changed.emit();
+    } else {
+      this._send(proposal, decision);
+    }
+  }
+
+  private _send({ question, toolUseId }: IProposal, decision: IDecision): void {
+    if (!question) {
+      return;
+    }
+    const { id } = question;
+    this._sent.add(id);
+    const choice = decision.isAccepted ? 'once' : 'deny';
+    const { reason } = decision;
+    const answer = { question: id, sha256: digestOf(question), choice, word: '', reason } as const;
+    this._link.ask('decide', answer).catch((error: unknown) => {
+      this._sent.delete(id);
+      this._decisions.delete(toolUseId);
+      this._faults.set(toolUseId, error instanceof Error ? error.message : String(error));
+      this._changed.emit();
+    });
+  }
+
+  private _stands(): ReadonlyMap<string, IStanding> {
+    const standing = new Map<string, IStanding>();
+    for (const [cellId, { before, after }] of this._edited) {
+      const made = this._made.get(cellId);
+      if (made && made.toolUseId !== this._earlier.get(cellId)) {
+        standing.set(cellId, { ...made, before, after });
+      }
+    }
+    return standing;
+  }
+
+  private _drop(cellId: string): boolean {
+    const isThere = this._standing.has(cellId);
+    if (isThere) {
+      this._standing = new Map([...this._standing].filter(([id]) => id !== cellId));
+    }
+    return isThere;
+  }
+
+  private readonly _link: Link;
+  private readonly _sourceOf: (cellId: string) => string | null;
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _decisions = new Map<string, IDecision>();
+  private readonly _faults = new Map<string, string>();
+  private readonly _sent = new Set<string>();
+  private readonly _edited = new Map<string, IEdited>();
+  /** By cell: the call whose edit was the newest when the bridge changed it. */
+  private readonly _earlier = new Map<string, string | null>();
+  private _made: ReadonlyMap<string, IMadeEdit> = new Map();
+  private _standing: ReadonlyMap<string, IStanding> = new Map();
+  private _proposals: readonly IProposal[] = [];
+  private _shown: string | null = null;
+  private _isDisposed = false;
+}
+
+function isSame(
+  one: ReadonlyMap<string, IStanding>,
+  other: ReadonlyMap<string, IStanding>
+): boolean {
+  const ids = (map: ReadonlyMap<string, IStanding>): string =>
+    [...map.values()].map(({ cellId, toolUseId }) => `${cellId} ${toolUseId}`).join('\n');
+  return ids(one) === ids(other);
+}
