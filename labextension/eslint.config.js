@@ -3,7 +3,7 @@ import hooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['lib', 'node_modules', '*.config.js'] },
+  { ignores: ['lib', 'node_modules', '**/*.config.js'] },
   js.configs.recommended,
   tseslint.configs.strictTypeChecked,
   {

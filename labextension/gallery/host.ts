@@ -1,0 +1,29 @@
+/** A host with nothing behind it: draws as the widget's does, answers with sample data. */
+
+import { OutputHost } from '../src/widget/host';
+import { COMPLETIONS, SUMMARY } from './sample';
+
+/** When it is in the gallery: 42 seconds into the running turn. */
+export const NOW_S = 1_790_000_042;
+
+export class GalleryHost extends OutputHost {
+  readonly calls: { readonly op: string; readonly args: unknown }[] = [];
+
+  constructor() {
+    super((op, args) => {
+      this.calls.push({ op, args });
+      switch (op) {
+        case 'summary':
+          return Promise.resolve(SUMMARY);
+        case 'complete':
+          return Promise.resolve(COMPLETIONS);
+        default:
+          return Promise.resolve({});
+      }
+    });
+  }
+
+  override now(): number {
+    return NOW_S * 1000;
+  }
+}

@@ -1,0 +1,213 @@
+/** Sample data of the drawn interface; all figures add up. */
+
+import type { PanelEvent } from '../src/state';
+import type { ICompletions, ISummary, Item } from '../src/panel';
+import measured from '../../tests/fixtures/wire/context_measured.json';
+import estimate from '../../tests/fixtures/wire/context_estimate.json';
+
+export const MEASURED = measured as unknown as PanelEvent;
+export const ESTIMATE = estimate as unknown as PanelEvent;
+
+export const AT = 1_790_000_000;
+
+export const SESSION: Extract<Item, { kind: 'session' }> = {
+  kind: 'session',
+  id: 's1',
+  title: 'Churn by cohort',
+  notebook: 'work/churn.ipynb',
+  model: 'claude-sonnet-5-5',
+  permission_mode: 'ask',
+  is_demo: false,
+  why: '',
+  turns: 7,
+  cells: 9,
+  variables: 12
+};
+
+export const PROMPT =
+  'Why does March dip? Is it the join or the data? Keep the fix to one cell. @df @cell:4';
+
+export const FINDING =
+  'It is the join. 1,207 of the 9,020 March users changed their address, so an inner join on `email` drops them. The data has all 9,020.\n\n';
+
+export const FIX =
+  "m = df.merge(users, on='user_id', how='left',\n             validate='m:1')\ncohort = m.groupby('signup_month').user_id.nunique()";
+
+export function started(turn: number, prompt = PROMPT): Item {
+  return {
+    kind: 'turn_started',
+    turn,
+    prompt,
+    origin: 'panel',
+    cell_id: null,
+    at: AT,
+    attachments: []
+  };
+}
+
+interface ITool {
+  step: number;
+  name: string;
+  label: string;
+  tokens: number;
+  seconds?: number;
+  input?: Record<string, unknown>;
+  text?: string;
+  more?: Partial<Extract<Item, { kind: 'tool_finished' }>>;
+}
+
+export function tool(turn: number, told: ITool): Item[] {
+  const id = `t${turn}-${told.step}`;
+  const { step, name, label, tokens, seconds = 0, input = {}, text = '', more = {} } = told;
+  const done: Item = {
+    kind: 'tool_finished',
+    turn,
+    step,
+    tool_use_id: id,
+    name,
+    input: null,
+    label,
+    text,
+    is_error: false,
+    denied: false,
+    interrupted: false,
+    chars: text.length,
+    lines: text.split('\n').length,
+    seconds,
+    tokens,
+    decision: null,
+    has_outputs: false,
+    ...more
+  };
+  const step_started: Item = { kind: 'step_started', turn, step };
+  return done.denied
+    ? [step_started, { ...done, input }]
+    : [
+        step_started,
+        { kind: 'tool_started', turn, step, tool_use_id: id, name, input, label: `${label}…` },
+        done
+      ];
+}
+
+/** The four steps of turn 7. */
+export const STEPS: Item[] = [
+  ...tool(7, { step: 1, name: 'read_cell', label: 'Read cell 4', tokens: 212 }),
+  ...tool(7, { step: 2, name: 'inspect', label: 'Inspected df, users', tokens: 640 }),
+  ...tool(7, {
+    step: 3,
+    name: 'run_code',
+    label: 'Ran code, 2 lines',
+    tokens: 612,
+    seconds: 1.4,
+    input: {
+      code: "m = df.merge(users, on='email', how='inner')\nm.groupby('signup_month').user_id.nunique()"
+    },
+    text: 'signup_month\n2025-01    8123\n2025-02    7611\n2025-03    7813',
+    more: { chars: 1_204_331, lines: 48_210 }
+  }),
+  {
+    kind: 'result_offloaded',
+    turn: 7,
+    tool_use_id: 't7-3',
+    name: 'run_code',
+    chars: 1_204_331,
+    lines: 48_210,
+    shown_chars: 1836
+  },
+  ...tool(7, {
+    step: 4,
+    name: 'run_code',
+    label: 'Ran code, 1 line: KeyError uid · failed',
+    tokens: 188,
+    seconds: 0.1,
+    input: { code: "df['uid']" },
+    text: "KeyError: 'uid'",
+    more: { is_error: true }
+  })
+];
+
+export function compacted(turn: number): Item[] {
+  return [
+    { kind: 'compaction_started', turn, n: 1, trigger: 'proactive' },
+    {
+      kind: 'compaction_finished',
+      turn,
+      n: 1,
+      trigger: 'proactive',
+      tokens_before: 158_214,
+      tokens_after: 31_118,
+      seconds: 12,
+      cost_usd: 0.09,
+      first_turn: 1,
+      last_turn: 6
+    }
+  ];
+}
+
+const REPLACED: readonly (readonly [string, number])[] = [
+  ['Load the orders and say what is in them', 38_204],
+  ['Count sign-ups by month', 9871],
+  ['Never write to orders.parquet', 1120],
+  ['Join the users', 22_400],
+  ['Plot churn by plan', 40_749],
+  ['Keep each fix to one cell', 28_000]
+];
+
+export function finished(turn: number, tokens: number, seconds = 24): Item {
+  return {
+    kind: 'turn_finished',
+    turn,
+    outcome: 'done',
+    stop_reason: 'end_turn',
+    text: '',
+    steps: 5,
+    tokens,
+    cost_usd: 0.04,
+    seconds,
+    error: null,
+    footer: `5 steps, 24 s · ${tokens.toLocaleString('en-US')} tokens, $0.04 · context 41 %`
+  };
+}
+
+export const SUMMARY: ISummary = {
+  n: 1,
+  trigger: 'proactive',
+  summary:
+    '**Task.** Explain monthly churn of the 2025 sign-ups, by cohort and plan.\n\n' +
+    '**Your instructions, verbatim.** “Never write to orders.parquet.” “Keep each fix to one cell.”\n\n' +
+    '**Found.** `df` has 1,204,331 orders of 96,412 users. `users.email` is not unique over time. February was complete.\n\n' +
+    '**Open.** March is 1,207 users short; the join in cell 5 is the suspect.',
+  replaced: { first_turn: 1, last_turn: 6, messages: 42 },
+  tokens_before: 158_214,
+  tokens_after: 31_118,
+  seconds: 12,
+  cost_usd: 0.09,
+  reinjected: [
+    { kind: 'instructions', id: '2', tokens: 412 },
+    { kind: 'pins', id: '1', tokens: 36 },
+    { kind: 'plan', id: '5 steps', tokens: 288 },
+    { kind: 'kernel', id: '12 names', tokens: 940 },
+    { kind: 'cell', id: 'a1b2', tokens: 8520 },
+    { kind: 'results', id: '14', tokens: 1210 }
+  ],
+  state: 'active',
+  replaced_items: REPLACED.flatMap(([prompt, tokens], at) => [
+    started(at + 1, prompt),
+    finished(at + 1, tokens)
+  ]),
+  undo: {
+    ok: false,
+    reason:
+      'Undo puts the 42 messages back. That needs 209,026 of 200,000 tokens now, so choose a larger model first.',
+    price: ''
+  }
+};
+
+export const COMPLETIONS: ICompletions = {
+  from: 5,
+  items: [
+    { text: '@cohort', detail: 'Series 12, int64, cell 5', kind: 'variable' },
+    { text: '@costs', detail: 'DataFrame 8,112 × 6, cell 8', kind: 'variable' },
+    { text: '@cell:5', detail: "cohort = df.merge(users, on='email')", kind: 'cell' }
+  ]
+};

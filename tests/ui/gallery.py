@@ -1,0 +1,208 @@
+"""Pictures of the panel's states, from the real view: `python -m tests.ui.gallery OUT_DIR`.
+
+The view is mounted with sample data and a host with nothing behind it (labextension/gallery), with
+JupyterLab's own themes, in both of them and in three widths. What differs from the drawn interface,
+and why, stands in labextension/README.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TypeAlias
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from .server import find_chromium
+
+ROOT = Path(__file__).parents[2]
+FRONT = ROOT / "labextension"
+THEMES = Path(sys.prefix) / "share" / "jupyter" / "lab" / "themes" / "@jupyterlab"
+
+WIDTHS_PX = (480, 320, 250)
+THEME_NAMES = ("light", "dark")
+
+Act: TypeAlias = Callable[[Page], None]
+
+
+def open_gauge(page: Page) -> None:
+    """Open the breakdown."""
+    page.locator(".jctx-gauge").click()
+    expect(page.get_by_role("dialog", name="Context")).to_be_visible()
+
+
+def deny(page: Page) -> None:
+    """Begin to deny, once the question takes an answer, with a reason."""
+    button = page.get_by_role("button", name="Deny…")
+    field = page.get_by_label("Deny: what should the agent do instead?")
+    # A press that comes too early does nothing, as it must; the next one counts.
+    for _ in range(20):
+        button.click()
+        with contextlib.suppress(AssertionError):
+            expect(field).to_be_visible(timeout=200)
+            break
+    field.fill("use the id columns only")
+
+
+def complete(page: Page) -> None:
+    """Type a mention of which the list has more."""
+    page.get_by_role("textbox", name="Prompt").press_sequentially("plot @co")
+    expect(page.get_by_role("listbox", name="Completions")).to_be_visible()
+
+
+def attach(page: Page) -> None:
+    """Take a mention from the list, and write on."""
+    complete(page)
+    page.keyboard.press("Tab")
+    page.get_by_role("textbox", name="Prompt").press_sequentially("by plan, and compare with @cell:4")
+
+
+def open_compaction(page: Page) -> None:
+    """Open the divider, with all that stands behind it."""
+    page.locator(".jctx-compact > summary").click()
+    expect(page.get_by_text("Re-injected")).to_be_visible()
+    page.locator(".jctx-compact > summary").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('.jctx-log').scrollTop = 0")
+
+
+def open_stored(page: Page) -> None:
+    """Open the row whose result is stored."""
+    page.get_by_text("Ran code, 2 lines").click()
+    expect(page.get_by_text("lines kept whole")).to_be_visible()
+
+
+def stop(page: Page) -> None:
+    """Press Stop; what runs has not ended yet."""
+    page.locator(".bar").get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Stopping…")).to_be_visible()
+
+
+def open_menu(page: Page) -> None:
+    """Open the menu behind ⋯."""
+    page.get_by_role("button", name="More").click()
+
+
+def focus_prompt(page: Page) -> None:
+    """Put the caret into the prompt."""
+    page.get_by_role("textbox", name="Prompt").focus()
+
+
+def nothing(_: Page) -> None:
+    """Leave it as it is."""
+
+
+STATES: dict[str, tuple[str, Act, int]] = {
+    "writing": ("writing", open_stored, 720),
+    "waiting": ("waiting", nothing, 620),
+    "denying": ("waiting", deny, 560),
+    "decisions": ("decisions", nothing, 420),
+    "running": ("running", nothing, 420),
+    "stopping": ("running", stop, 420),
+    "gauge": ("finished", open_gauge, 660),
+    "completion": ("finished", complete, 520),
+    "attached": ("writing", attach, 620),
+    "menu": ("finished", open_menu, 520),
+    "compaction": ("finished", open_compaction, 900),
+    "finished": ("finished", nothing, 480),
+    "stopped": ("stopped", nothing, 420),
+    "compacting": ("compacting", nothing, 420),
+    "first-run": ("first-run", focus_prompt, 580),
+    "faults": ("faults", nothing, 760),
+    "no-notebook": ("no-notebook", nothing, 360),
+    "no-package": ("no-package", nothing, 400),
+}
+"""A state: the scene it begins with, what is done in it, and how high the panel is, in pixels."""
+
+
+@contextlib.contextmanager
+def serve_gallery(base: Path) -> Iterator[str]:
+    """Build the gallery into `base` and serve it from the loopback; gives its address."""
+    npm_path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    node = shutil.which("node", path=npm_path)
+    if node is None:
+        raise FileNotFoundError("node, which the test environment brings along")
+    vite = FRONT / "node_modules" / "vite" / "bin" / "vite.js"
+    config = FRONT / "gallery" / "vite.config.js"
+    subprocess.run(
+        [node, vite, "build", "-c", config, "--outDir", base, "--emptyOutDir"], check=True, cwd=FRONT
+    )
+    (base / "themes").mkdir()
+    for name in THEME_NAMES:
+        shutil.copy(THEMES / f"theme-{name}-extension" / "index.css", base / f"themes/{name}.css")
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(QuietHandler, directory=os.fspath(base))
+    )
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/index.html"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files and says nothing about it."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def open_scene(
+    browser: Browser, url: str, scene: str, theme: str, width_px: int, height_px: int
+) -> Iterator[Page]:
+    """Open a scene in a page of its own, as large as the panel; an error of its scripts is ours."""
+    context = browser.new_context(
+        viewport={"width": width_px, "height": height_px}, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{url}#{scene},{theme},{width_px},{height_px}")
+    expect(page.locator(".jctx-panel")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    yield page
+    context.close()
+    assert errors == []
+
+
+def main(folder: Path, only: str = "") -> None:
+    """Write `STATE-THEME-WIDTH.png` for each state, theme and width to `folder`.
+
+    `only`: one state, "" for all.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as base,
+        serve_gallery(Path(base) / "gallery") as url,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        for state, (scene, act, height_px) in STATES.items():
+            if only not in ("", state):
+                continue
+            for theme in THEME_NAMES:
+                for width_px in WIDTHS_PX:
+                    with open_scene(browser, url, scene, theme, width_px, height_px) as page:
+                        act(page)
+                        page.screenshot(path=folder / f"{state}-{theme}-{width_px}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit("python -m tests.ui.gallery OUT_DIR [STATE]")
+    main(Path(sys.argv[1]), *sys.argv[2:])
