@@ -8,6 +8,8 @@
  */
 
 import type { INotebookModel, Notebook, NotebookPanel } from '@jupyterlab/notebook';
+import { Signal } from '@lumino/signaling';
+import type { ISignal } from '@lumino/signaling';
 
 import { isHighSurrogate } from '../events';
 import type { Answer, IRefusal, IRequest } from '../events';
@@ -18,7 +20,8 @@ type Context = Pick<
   NotebookPanel['context'],
   'contentsModel' | 'isDisposed' | 'localPath' | 'model'
 >;
-type View = Pick<Notebook, 'activeCell' | 'activeCellIndex' | 'mode' | 'moveCell'>;
+type View = Pick<Notebook, 'activeCell' | 'activeCellIndex' | 'mode' | 'moveCell'> &
+  Partial<Pick<Notebook, 'rendermime'>>;
 
 /** Longest outputs of one cell that are told, in characters of JSON; longer ones are left out. */
 export const OUTPUT_CHARS = 2_000_000;
@@ -36,11 +39,33 @@ export interface ICellState {
   readonly extra: object;
 }
 
+/** A cell's source as it was before a change of the agent, null: there was no cell; and since. */
+export interface IEdited {
+  readonly cellId: string;
+  readonly before: string | null;
+  readonly after: string;
+}
+
+const WIDGET_VIEW = 'application/vnd.jupyter.widget-view+json';
+
+/** Whether an anywidget is shown in a notebook: both its manager and its own module are there. */
+function showsWidgets(view: View | null): boolean {
+  const modules = (globalThis as { _JUPYTERLAB?: Readonly<Record<string, unknown>> })._JUPYTERLAB;
+  return (
+    view?.rendermime?.mimeTypes.includes(WIDGET_VIEW) === true && modules?.['anywidget'] !== undefined
+  );
+}
+
 /** Answers what the kernel asks of one notebook; `view` is a view of it, null if none is left. */
 export class NotebookBridge {
   constructor(context: Context, view: () => View | null) {
     this._context = context;
     this._view = view;
+  }
+
+  /** Fired when a cell was inserted or edited for the kernel. */
+  get edited(): ISignal<this, IEdited> {
+    return this._edited;
   }
 
   /** Do what is asked and say what stands there then, or why it was not done. Never throws. */
@@ -59,7 +84,7 @@ export class NotebookBridge {
   private _do({ op, args }: IRequest): object {
     switch (op) {
       case 'hello':
-        return {};
+        return { widgets: showsWidgets(this._view()) };
       case 'notebook':
         return this._tell(args['outputs']);
       case 'insert_cell':
@@ -110,6 +135,8 @@ export class NotebookBridge {
       ...(!isCode && attachments ? { attachments } : {})
     } as Parameters<SharedNotebook['insertCell']>[1]);
     this._stopCapturing();
+    const { id: cellId } = this._at(index);
+    this._edited.emit({ cellId, before: null, after: this._at(index).getSource() });
     return this._standing(index, null, null);
   }
 
@@ -119,6 +146,7 @@ export class NotebookBridge {
     const before = tell(cell, false);
     this._mustStand(cell, args);
     replaceSource(cell, lines(text(args, 'source')));
+    this._edited.emit({ cellId: cell.id, before: before.source, after: cell.getSource() });
     return this._standing(index, before, this._aboveOf(index));
   }
 
@@ -283,6 +311,7 @@ export class NotebookBridge {
 
   private readonly _context: Context;
   private readonly _view: () => View | null;
+  private readonly _edited = new Signal<this, IEdited>(this);
 }
 
 type Args = Readonly<Record<string, unknown>>;
