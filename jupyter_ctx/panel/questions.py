@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +27,9 @@ SEEN_S = 3.0
 """So long a page has to say that it shows a question, before the cell itself asks."""
 
 MAX_REASON_CHARS = 2_000
+MAX_COMING_CHARS = 200_000
+"""So long may the edits be together that a question tells to come."""
+
 OTHER_TEXT = "Denied: the answer was given to another text than the one that is asked about"
 
 How = Literal["once", "always", "denied", "expired", "elsewhere"]
@@ -63,13 +66,16 @@ class Questions:
         turn: int,
         step: int,
         must_wait: bool,
+        coming: Sequence[ToolUse] = (),
     ) -> Answer | None:
         """Return what a page answers; None if none shows the question in 3 s, or all have gone.
 
-        `must_wait`: there is nobody else to ask, so it waits for a page. A question ends with the
-        turn that asks it: when this is cancelled.
+        `coming` are the calls of the same step behind this one. `must_wait`: there is nobody else
+        to ask, so it waits for a page. A question ends with the turn that asks it: when this is
+        cancelled.
         """
         item, sha256 = _item_of(use, asked, offers, turn, step)
+        item["coming"] = _edits_of(coming) if item["proposed"] is not None else []
         loop = asyncio.get_running_loop()
         question = _Open(
             item, sha256, offers, loop.create_future(), loop.create_future(), must_wait
@@ -169,3 +175,19 @@ def _item_of(
         "at": time.time(),
     }
     return item, digest
+
+
+def _edits_of(calls: Sequence[ToolUse]) -> list[Item]:
+    """Return the edits of cells among calls: a page shows them all before it is asked of each."""
+    edits: list[Item] = []
+    left = MAX_COMING_CHARS
+    for use in calls:
+        cell_id, source = use.input.get("cell_id"), use.input.get("source")
+        if use.name != "edit_cell" or not isinstance(cell_id, str) or not isinstance(source, str):
+            continue
+        left -= len(source)
+        if left < 0:
+            break
+        told = {"cell_id": clean_text(cell_id), "proposed": clean_text(source)}
+        edits.append({"tool_use_id": use.id, **told})
+    return edits

@@ -16,11 +16,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from ..core.blocks import Json, ToolUse
+from ..core.blocks import Json, ToolUse, tool_uses
 from ..core.entries import (
     EditEntry,
     EditUndoneEntry,
     Entry,
+    MessageEntry,
     RewindEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
@@ -428,13 +429,28 @@ class PanelService:
             return None
         self._inputs[use.id] = use.input
         answer = await self.questions.ask(
-            use, asked, offers, turn=self._turn, step=self._step, must_wait=is_ours
+            use,
+            asked,
+            offers,
+            turn=self._turn,
+            step=self._step,
+            must_wait=is_ours,
+            coming=self._calls_behind(use),
         )
         if answer == "once":
             self._decisions[use.id] = "once"
         elif isinstance(answer, Always):
             self._decisions[use.id] = "always"
         return answer
+
+    def _calls_behind(self, use: ToolUse) -> Sequence[ToolUse]:
+        """Return the calls of the reply that is being carried out which come after `use`."""
+        session = self.agent.current
+        entries = () if session is None else session.transcript.entries
+        last = next((one for one in reversed(entries) if isinstance(one, MessageEntry)), None)
+        calls = () if last is None else tool_uses(last.message)
+        at = next((at for at, one in enumerate(calls) if one.id == use.id), len(calls))
+        return calls[at + 1 :]
 
     def warn(self, text: str, detail: str = "", *, level: str = "warning", turn: int = 0) -> None:
         """Tell a sentence, as a note of the turn."""
