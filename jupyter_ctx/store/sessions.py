@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -104,11 +104,24 @@ class SessionStore:
         return sorted(infos, key=lambda info: (info.updated, info.session_id), reverse=True)
 
     def find(self, notebook: str) -> SessionInfo | None:
-        """Return the newest session of the notebook at that path, None if there is none."""
+        """Return the newest session of the notebook at that path, None if there is none.
+
+        Where another kernel has that one open, it is the newest of its copies, or of what it is a
+        copy of, that no kernel has open and that went on by itself: of two kernels on one notebook
+        each finds its own again after a restart.
+        """
         path = os.path.normpath(notebook)
-        return next(
-            (i for i in self.list() if i.notebook and os.path.normpath(i.notebook) == path), None
-        )
+        infos = [i for i in self.list() if i.notebook and os.path.normpath(i.notebook) == path]
+        if not infos or not self._is_held(infos[0]):
+            return infos[0] if infos else None
+        own = (i for i in _relatives(infos) if not self._is_held(i))
+        return next(own, infos[0])
+
+    def _is_held(self, info: SessionInfo) -> bool:
+        try:
+            return self.is_open(info.session_id)
+        except StoreError:
+            return False  # it was removed meanwhile: `load` says so
 
     def latest(self, cwd: str, *, but: str | None = None) -> SessionInfo | None:
         """Return the newest session of that folder, None if there is none; `but` does not count."""
@@ -271,6 +284,30 @@ def _lock(folder: Path) -> tuple[SessionLock | None, list[str]]:
         return None, [
             f"Session {folder.name} cannot be locked ({reason}): do not open it in two kernels."
         ]
+
+
+def _relatives(infos: Sequence[SessionInfo]) -> Iterator[SessionInfo]:
+    """Yield those that share an origin with the first and had turns the others do not have."""
+    parents = {info.session_id: info.parent for info in infos}
+    lines = {info.session_id: _line(info.session_id, parents) for info in infos}
+    created = {info.session_id: info.created for info in infos}
+    first = lines[infos[0].session_id]
+    for info in infos[1:]:
+        if lines[info.session_id][-1] != first[-1]:
+            continue
+        since = info.created
+        if info.session_id in first:  # the copy that was made of it has all that came before
+            since = created.get(first[first.index(info.session_id) - 1], since)
+        if info.updated > since:
+            yield info
+
+
+def _line(session_id: str, parents: Mapping[str, str | None]) -> list[str]:
+    """Return a session, what it is a copy of, and so on; a circle in edited files ends."""
+    line = [session_id]
+    while (parent := parents.get(line[-1])) is not None and parent not in line:
+        line.append(parent)
+    return line
 
 
 def _copy_session(folder: Path, entry: SessionEntry, info: SessionInfo) -> None:

@@ -746,3 +746,39 @@ def test_a_notebook_finds_its_newest_session(store: SessionStore) -> None:
     assert store.find("/work dir/b.ipynb") is None
     assert store.find("") is None
     assert store.latest("/") is None
+
+
+def test_each_of_two_kernels_finds_its_own_session_again(tmp_path: Path) -> None:
+    """What another kernel has open gives way to its copy or origin that went on by itself."""
+    clock = Ticks()
+    store = SessionStore(tmp_path / "home", clock)
+    stored(store, prompt(1))  # of an earlier day: it has nothing to do with the two
+
+    def go_on(session: OpenSession, turn: int) -> None:
+        session.append(prompt(turn))
+        session.update_metadata(updated=clock())
+
+    def found() -> str:
+        info = store.find(NOTEBOOK)
+        assert info is not None
+        return info.session_id
+
+    first = opened(store.create(notebook=NOTEBOOK, cwd="/work dir"))
+    go_on(first, 1)
+    second = opened(store.load(first.session_id))
+    assert second.session_id != first.session_id
+    go_on(second, 2)
+    first.close()
+    assert found() == second.session_id  # it has all that the first has, and is copied again
+    first = opened(store.load(first.session_id))
+    go_on(first, 2)
+    go_on(second, 3)
+    assert found() == second.session_id  # both are open: a third kernel copies the newest
+    first.close()
+    assert found() == first.session_id
+    first = opened(store.load(first.session_id))
+    go_on(first, 3)
+    second.close()
+    assert found() == second.session_id
+    first.close()
+    assert found() == first.session_id
