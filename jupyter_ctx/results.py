@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from .core.blocks import Image, Json, ToolResult
 from .core.ports import Store
@@ -26,6 +27,10 @@ class SessionFile(Store, Protocol):
 
     def read_text(self, name: str) -> str:
         """Return a stored text: of a `tool_use` id, `prompt-<turn>` or `turn-<n>`."""
+        ...
+
+    def open_text(self, name: str) -> TextIO:
+        """Return the same as a stream, its newlines as they are."""
         ...
 
     def read_result(self, tool_use_id: str) -> StoredResult:
@@ -59,14 +64,32 @@ class Results(Mapping[str, Result]):
         fate = self._transcript.fates.get(tool_use_id)
         if fate is None:
             raise KeyError(tool_use_id)
+        outputs = self.outputs(tool_use_id)
         if fate.fate == "offload":
-            outputs = tuple(self._store.read_result(tool_use_id).outputs)
             return Result(self._store.read_text(tool_use_id), outputs, fate.path)
-        try:
-            outputs = tuple(self._store.read_result(tool_use_id).outputs)
-        except StoreError:
-            outputs = ()  # a result that is all text has no file
         return Result(_plain(self._transcript.results[tool_use_id]), outputs, None)
+
+    def outputs(self, tool_use_id: str) -> tuple[Json, ...]:
+        """Return a result's outputs, () of one that is all text; its text is not read.
+
+        Raises KeyError if there is no such result, StoreError if an offloaded one is gone.
+        """
+        fate = self._transcript.fates[tool_use_id]
+        try:
+            return tuple(self._store.read_result(tool_use_id).outputs)
+        except StoreError:
+            if fate.fate == "offload":
+                raise
+            return ()  # a result that is all text has no file
+
+    def open_text(self, tool_use_id: str) -> TextIO:
+        """Return a result's text as a stream: a large one is not read whole.
+
+        Raises KeyError if there is no such result, StoreError if its text is gone.
+        """
+        if self._transcript.fates[tool_use_id].fate == "offload":
+            return self._store.open_text(tool_use_id)
+        return io.StringIO(_plain(self._transcript.results[tool_use_id]), newline="")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._transcript.fates)

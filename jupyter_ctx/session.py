@@ -432,9 +432,27 @@ class Session:
         return "edited" if n in self.transcript.edited else "active"
 
     @property
-    def results(self) -> Mapping[str, Result]:
+    def results(self) -> Results:
         """Every tool result by its `tool_use_id`: `.text`, `.outputs`, `.path`."""
         return Results(self.transcript, self._ports.store)
+
+    def price(self, usage: Usage, model: str | None = None) -> float | None:
+        """Return what the usage of one call costs in USD; None if the model has no known price.
+
+        `model` None: the present one.
+        """
+        return self._engine.price(usage, model)
+
+    def read_prompt(self, turn: int, most_chars: int) -> str | None:
+        """Return the beginning of a prompt that was too long to be sent whole, as it was typed.
+
+        None if there is no such text.
+        """
+        try:
+            with self._ports.store.open_text(f"prompt-{turn}") as file:
+                return file.read(most_chars)
+        except StoreError:
+            return None
 
     def find_answer(self, cell_id: str, text: str) -> str | None:
         """Return the answer once given to the same text in the same cell, None if there is none."""

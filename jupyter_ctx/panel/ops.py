@@ -5,7 +5,6 @@ An operation gets service, call and arguments; it returns the result, or None if
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,31 +119,16 @@ def _items(
 
     With them the first turn's number, None if there is none, and whether there are earlier ones.
     """
-    numbers = sorted({*session.transcript.turns, *told})
-    numbers = [n for n in numbers if before is None or n < before]
+    from . import history, lookups
+
+    stored, has_earlier = history.turn_numbers(session, before, turns)
+    numbers = sorted({*stored, *(n for n in told if before is None or n < before)})
     chosen = numbers[-turns:]
-    missing = [n for n in chosen if n not in told]
-    stored = _stored(session, missing)
-    kept: list[Sequence[Item]] = []
-    room = MOST_ITEM_CHARS
-    while chosen:
-        items = told.get(chosen[-1]) or stored.get(chosen[-1], ())
-        room -= len(json.dumps(items))
-        if room < 0 and kept:
-            break
-        kept.append(items)
-        chosen.pop()
-    first = numbers[-len(kept)] if kept else None
-    return [item for items in reversed(kept) for item in items], first, len(kept) < len(numbers)
-
-
-def _stored(session: Session, turns: Sequence[int]) -> Mapping[int, Sequence[Item]]:
-    """Return the items of stored turns, by turn."""
-    if not turns:
-        return {}
-    from . import history
-
-    return history.items_by_turn(session, turns)
+    missing = history.items_by_turn(session, [n for n in chosen if n not in told])
+    pages = [told[n] if n in told else missing.get(n, []) for n in chosen]
+    items, kept = lookups.fit_turns(pages, MOST_ITEM_CHARS)
+    first = chosen[-kept] if kept else None
+    return items, first, has_earlier or kept < len(numbers)
 
 
 def _submit(service: PanelService, call: Call, args: Args) -> Result:
@@ -228,27 +212,27 @@ def _context(service: PanelService, call: Call, args: Args) -> Result:
 
 
 def _summary(service: PanelService, call: Call, args: Args) -> Result:
-    from . import history
+    from . import lookups
 
     session = _session(service)
     n = None if args.get("n") is None else _number(args, "n", None, 1)
-    found = history.summary(session, n)
+    found = lookups.summary(session, n)
     if found is None:
         raise RefusedError("gone", "There is no such compaction.")
     return found
 
 
 def _outputs(service: PanelService, call: Call, args: Args) -> Result:
-    from . import history
+    from . import lookups
 
-    return history.outputs(_session(service), _text(args, "tool_use_id"))
+    return lookups.outputs(_session(service), _text(args, "tool_use_id"))
 
 
 def _result(service: PanelService, call: Call, args: Args) -> Result:
-    from . import history
+    from . import lookups
 
     start = _number(args, "start", 0)
-    return history.result(_session(service), _text(args, "tool_use_id"), start)
+    return lookups.result(_session(service), _text(args, "tool_use_id"), start)
 
 
 # Changing ---------------------------------------------------------------------------------------

@@ -50,6 +50,9 @@ All its texts together have twice as many.
 TAIL_CHARS = 4_000
 """So much of what a running tool printed is told, its end."""
 
+PROMPT_CHARS = 20_000
+"""A longer prompt is cut in its item, in characters."""
+
 MOST_DEPTH = 20
 """What lies deeper in a call's input is told as `…`."""
 
@@ -146,7 +149,7 @@ def _turn_started(event: TurnStarted, about: Around) -> Item:
     return _item(
         "turn_started",
         turn=event.turn,
-        prompt=event.prompt,
+        prompt=cut(event.prompt, PROMPT_CHARS),
         origin=about.origin,
         cell_id=about.cell_id,
         at=about.at,
@@ -171,7 +174,9 @@ def _tool(event: ToolStarted | ToolFinished, about: Around) -> Item:
         event,
         # Only of a denied call nothing was told before.
         input=bounded(input_) if event.denied else None,
-        label=words.tool_line(event.name, input_, event),
+        label=words.tool_line(event.name, input_, event).removesuffix(
+            f" · {words.duration(event.seconds)}"  # it has a field of its own
+        ),
         tokens=about.tokens,
         decision=about.decision,
         has_outputs=about.has_outputs,
@@ -194,9 +199,9 @@ def _turn_finished(event: TurnFinished, about: Around) -> Item:
     )
 
 
-def bounded(value: Json) -> Item:
+def bounded(value: Json, most_chars: int = 2 * INPUT_CHARS) -> Item:
     """Return a call's input as JSON of bounded size: long texts cut, deep members left out."""
-    found = _Bounds().take(value, MOST_DEPTH)
+    found = _Bounds(most_chars).take(value, MOST_DEPTH)
     assert isinstance(found, dict)  # a mapping gives a dict
     return found
 
@@ -205,7 +210,7 @@ def bounded(value: Json) -> Item:
 class _Bounds:
     """What is left of an input's room: in characters of text and in members."""
 
-    chars: int = 2 * INPUT_CHARS
+    chars: int
     members: int = MOST_MEMBERS
 
     def take(self, value: object, depth: int) -> object:
