@@ -89,9 +89,22 @@ def test_the_session_knows_no_edge(name: str) -> None:
             assert not is_within(module, (*EDGES, *adapters)), f"{path.name} imports {module}"
 
 
+@pytest.mark.parametrize("path", files_of("ipython"), ids=lambda path: path.stem)
+def test_the_panel_stands_on_the_shell(path: Path) -> None:
+    """Of the shell's files only the one that puts everything together imports the panel.
+
+    `agent.py` names the type of its widgets; what it calls of the panel is a protocol of its own.
+    """
+    names = [name for name in imports_of(path) if is_within(name, ("jupyter_ctx.panel",))]
+    if path.stem == "agent":
+        names = [name for name in names if name != "jupyter_ctx.panel.widget"]
+
+    assert path.stem == "extension" or names == []
+
+
 def test_the_files_looked_at_exist() -> None:
     """The folders above are not empty, so the arrows are really looked at."""
-    for folder in ("core", *ADAPTERS):
+    for folder in ("core", "ipython", "panel", *ADAPTERS):
         assert len(files_of(folder)) > 1, folder
 
 
