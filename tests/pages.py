@@ -51,6 +51,8 @@ class Page:
         self.on_request: Callable[[dict[str, Any]], None] = lambda request: None
         self.is_mute = False
         self.speaks_on_shell = False
+        self.shows_widgets = False
+        self._greetings = 0
         self.heard_on = ""
         self.states: list[tuple[str, str]] = []
         self._client: BlockingKernelClient = kernel.connect()
@@ -78,6 +80,11 @@ class Page:
     def ops(self) -> list[str]:
         """What it was asked to do, looks and greetings left out."""
         return [one["op"] for one in self.asked if one["op"] not in ("hello", "notebook")]
+
+    def wait_greeted(self, count: int) -> None:
+        """Wait until it has answered so many greetings."""
+        with self._heard:
+            assert self._heard.wait_for(lambda: self._greetings >= count, TIMEOUT_S)
 
     def wait_for_idle(self, count: int) -> None:
         """Wait until the kernel has said "idle" of so many cells."""
@@ -118,6 +125,10 @@ class Page:
         except Refusal as refusal:
             answer = {"ok": False, "error": {"kind": refusal.kind, "message": "no", **refusal.more}}
         self.reply(comm_id, request["id"], json.dumps(answer))
+        if request["op"] == "hello":
+            with self._heard:
+                self._greetings += 1
+                self._heard.notify_all()
 
     def reply(self, comm_id: str, request_id: str, text: str) -> None:
         """Send an answer in parts."""
@@ -129,7 +140,7 @@ class Page:
     def _do(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         match op:
             case "hello":
-                return {}
+                return {"widgets": self.shows_widgets}
             case "notebook":
                 return {"path": "a.ipynb", "can_edit": True, "active": None, "cells": self.cells}
             case "insert_cell":

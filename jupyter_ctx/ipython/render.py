@@ -67,12 +67,12 @@ class Live(Protocol):
 class CellRenderer:
     """Shows one turn in a cell of a kernel. Called with each event; `tick` between them.
 
-    `context` gives the context JSON for the last line. With `live` set, that stands in the place of
-    the turn's first display until the turn is over, and shows its calls: the lines about them keep
-    their places empty. When it is over, the outputs are what they are without it.
+    `context` gives the context JSON for the last line. What `find_live` gives when the turn has
+    begun stands in the place of its first display until it is over, and shows its calls: the lines
+    about them keep their places empty. When it is over, the outputs are what they are without it.
     """
 
-    live: Live | None = None
+    find_live: Callable[[], Live | None] | None = None
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class CellRenderer:
         self._step_texts: list[_Display] = []
         self._tools: dict[str, tuple[_Display, ToolStarted]] = {}
         self._retry: tuple[_Display, RetryScheduled, float] | None = None
+        self._live: Live | None = None
         self._held: list[_Display] = []
 
     def __call__(self, event: CtxEvent) -> None:
@@ -178,8 +179,10 @@ class CellRenderer:
 
     def _hold(self, display: _Display) -> None:
         """Leave what `display` is about to `live`; the first such display is its place."""
-        if self.live is not None and display not in self._held:
-            display.hold(None if self._held else self.live)
+        if self.find_live is not None:
+            self._live, self.find_live = self.find_live(), None
+        if self._live is not None and display not in self._held:
+            display.hold(None if self._held else self._live)
             self._held.append(display)
 
     def _add_text(self, text: str) -> None:
@@ -246,8 +249,8 @@ class CellRenderer:
         self._settle()
 
     def _settle(self) -> None:
-        """The turn is over: every output becomes what it is without `live`."""
-        held, self._held, self.live = self._held, [], None
+        """The turn is over: every output becomes what it is without the widget."""
+        held, self._held, self._live = self._held, [], None
         for display in held:
             display.settle()
 

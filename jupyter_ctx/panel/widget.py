@@ -7,7 +7,8 @@ anywidget is imported when a widget is first shown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -24,19 +25,27 @@ _log = logging.getLogger(__name__)
 class WidgetComm:
     """A widget's way to its pages, as if it were a comm of ours; see `ipython.gauge`.
 
-    `route` is called with each call of a page as soon as the kernel has it, where ipykernel can do
-    that (7.4 and later): on the shell channel's thread, while a cell blocks the main thread. The
-    same message comes again by `on_msg`, so whoever hears it must know it by its id.
+    Where ipykernel can do that (7.4 and later), what a page says is heard as soon as the kernel has
+    it: on the shell channel's thread, while a cell blocks the main thread. The same message comes
+    again later, so whoever hears it must know a call by its id, and take no harm of another heard
+    twice. `leave` is called with comm and client of a page that goes.
     """
 
-    def __init__(self, mode: Mode) -> None:
-        self._widget: Any = _widget_class()(mode=mode)
+    def __init__(self, mode: Mode, leave: Callable[[str, str], None]) -> None:
+        self._leave = leave
         self._hear: list[Callable[[Any], object]] = []
-        self.comm_id: str = self._widget.comm.comm_id
+        self._is_open = False
+        self._widget: Any = _widget_class()(mode=mode)
         self._widget.on_msg(lambda widget, content, buffers: self._take(content))
         comm = self._widget.comm
         if hasattr(comm, "_reply_subshell_for"):
             comm._reply_subshell_for = self._route
+        self.comm_id: str = comm.comm_id
+
+    def open(self) -> None:
+        """Let pages know of it: once everybody who is to hear them does."""
+        self._widget.announce()
+        self._is_open = True
 
     @property
     def bundle(self) -> dict[str, object]:
@@ -49,8 +58,9 @@ class WidgetComm:
         self._widget.carried = markdown
 
     def send(self, data: Mapping[str, object]) -> None:
-        """Send one message to the widget's pages."""
-        self._widget.send(dict(data))
+        """Send one message to the widget's pages; there are none before it is open."""
+        if self._is_open:
+            self._widget.send(dict(data))
 
     def on_msg(self, hear: Callable[[Any], object]) -> None:
         """Have `hear` called with what pages say, in the form of a comm message."""
@@ -65,14 +75,17 @@ class WidgetComm:
         self._widget.close()
 
     def _take(self, content: object) -> None:
+        match content:
+            case {"type": "bye", "client": str(client)}:
+                self._leave(self.comm_id, client)
         for hear in self._hear:
             hear({"content": {"data": content, "comm_id": self.comm_id}})
 
     def _route(self, data: object, default: object) -> object:
-        """Hear a call before it is routed anywhere; return where it is to go, as it came."""
+        """Hear a message before it is routed anywhere; return where it is to go, as it came."""
         try:
             match data:
-                case {"method": "custom", "content": {"type": "call"} as content}:
+                case {"method": "custom", "content": {"type": str()} as content}:
                     self._take(content)
         except Exception:  # the kernel's own thread: nothing may be raised into it
             _log.debug("A call of a widget could not be heard.", exc_info=True)
@@ -82,34 +95,93 @@ class WidgetComm:
 class Widgets:
     """The widgets of one kernel, one of each mode, made when first shown.
 
-    `join` has a widget's comm hear and be told what every page of ours is.
+    `join` has a widget's comm hear and be told what every page of ours is, `leave` is told of one
+    of its pages that goes. `panels` gives the comms on which the panel is open, `is_shown` whether
+    the front end has said that it shows widgets, `tell_turns` has turns told from now on.
     """
 
-    def __init__(self, join: Callable[[WidgetComm], None]) -> None:
+    def __init__(
+        self,
+        join: Callable[[WidgetComm], None],
+        leave: Callable[[str, str], None],
+        panels: Callable[[], Collection[str]],
+        is_shown: Callable[[], bool],
+        tell_turns: Callable[[], None],
+    ) -> None:
         self._join = join
+        self._leave = leave
+        self._panels = panels
+        self._is_shown = is_shown
+        self._tell_turns = tell_turns
         self._made: dict[Mode, WidgetComm] = {}
 
     def get(self, mode: Mode) -> WidgetComm:
         """Return the widget of that mode. Raises ImportError or OSError if it cannot be made."""
         if mode not in self._made:
-            made = self._made[mode] = WidgetComm(mode)
+            made = self._made[mode] = WidgetComm(mode, self._leave)
             made.on_close(lambda message: self._made.pop(mode, None))
             self._join(made)
+            made.open()
         return self._made[mode]
+
+    def for_cell(
+        self, setting: Literal["auto", "on", "off"]
+    ) -> Callable[[], WidgetComm | None] | None:
+        """Return what makes the widget below the running cell, None if there is to be none.
+
+        To be called on the main thread before the turn begins; what it returns when it has begun.
+        """
+        if setting == "off" or (setting == "auto" and not self._is_of_use()):
+            return None
+        self._tell_turns()
+        return self._make_for_cell
+
+    def _make_for_cell(self) -> WidgetComm | None:
+        try:
+            widget = self.get("cell")
+        except (ImportError, OSError):
+            _log.warning("The widget could not be made.", exc_info=True)
+            return None
+        widget.carry("")
+        return widget
+
+    def _is_of_use(self) -> bool:
+        """Whether it can be seen and heard while a cell runs, and no other page tells the same."""
+        own = {made.comm_id for made in self._made.values()}
+        return hears_while_busy() and self._is_shown() and own.issuperset(self._panels())
+
+
+def hears_while_busy() -> bool:
+    """Whether a widget is heard while a cell blocks the main thread: by ipykernel 7 and later."""
+    version: tuple[Any, ...] = getattr(sys.modules.get("ipykernel"), "version_info", (0,))
+    return bool(version[0] >= 7)
 
 
 @cache
 def _widget_class() -> Any:
     """Return the widget's class; its script and style are read once."""
     import anywidget
+    from comm import create_comm
+    from ipywidgets._version import __protocol_version__
     from traitlets import Unicode
 
     class AgentWidget(anywidget.AnyWidget):
-        """`mode` as in `Mode`; `carried` is Markdown shown below the running turn."""
+        """`mode` as in `Mode`; `carried` is Markdown shown below the running turn.
+
+        Pages hear of it when it is announced, not when it is made: their first word comes at once.
+        """
 
         _esm = (STATIC / "widget.js").read_text("utf-8")
         _css = (STATIC / "widget.css").read_text("utf-8")
         mode = Unicode("panel").tag(sync=True)
         carried = Unicode("").tag(sync=True)
+
+        def open(self) -> None:
+            if self.comm is None:
+                self.comm = create_comm(target_name="jupyter.widget", primary=False)
+
+        def announce(self) -> None:
+            data = {"state": self.get_state(), "buffer_paths": []}
+            self.comm.open(data=data, metadata={"version": __protocol_version__})
 
     return AgentWidget
