@@ -377,7 +377,7 @@ class Agent:
         from .render import CellRenderer
 
         if self.widgets is not None and isinstance(renderer, CellRenderer):
-            renderer.live = self.widgets.for_cell(settings.cell_widget)
+            renderer.find_live = self.widgets.for_cell(settings.cell_widget)
 
     def _look_up(self, mentions: Sequence[Mention]) -> tuple[Attachment, ...]:
         """The same for a cell's thread; blocks."""

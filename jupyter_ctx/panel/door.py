@@ -70,8 +70,8 @@ class Door:
         return frozenset() if self._service is None else self._service.panels
 
     def open(self) -> None:
-        """Have turns told from now on, also before the first call."""
-        self._find_service()
+        """Have the next turn told from its beginning: a page is about to show it."""
+        self._find_service().awaits_page = True
 
     def tell(self, message: Mapping[str, object], comm_id: str | None = None) -> None:
         """Send a message to one page, or to all."""

@@ -96,6 +96,8 @@ class PanelService:
         self._labels: tuple[Item, ...] = ()
         self._is_closed = False
         self._pages: dict[str, str] = {}
+        self.awaits_page = False
+        """A widget was just put below the running cell: its page has no time to open the panel."""
         self._turn = self._step = 0
         self._running_tool: str | None = None
         self._inputs: dict[str, Json] = {}
@@ -395,6 +397,7 @@ class PanelService:
 
     def settle(self) -> None:
         """Nothing runs any more, or a `%agent` cell has ended: what waits is next."""
+        self.awaits_page = False
         if not self._is_closed:
             self._tell_changes()
             self._start_next()
@@ -425,7 +428,7 @@ class PanelService:
     async def ask(self, use: ToolUse, asked: Asked, offers: Mapping[str, Rule]) -> Answer | None:
         """Return what a page answers, None if none shows the question; on the loop."""
         is_ours = self.agent.bridge.is_launched
-        if not is_ours and not self._pages:
+        if not is_ours and not self._pages and not self.awaits_page:
             return None
         self._inputs[use.id] = use.input
         answer = await self.questions.ask(
