@@ -189,7 +189,7 @@ export interface IConversation {
   readonly closed: IClosedQuestion | null;
   readonly firstTurn: number | null;
   readonly hasEarlier: boolean;
-  /** The kernel runs something of ours: a turn, a compaction or a command. */
+  /** A turn or a compaction runs. */
   readonly isRunning: boolean;
   readonly commands: readonly ICommand[];
   readonly models: readonly string[];
@@ -252,21 +252,20 @@ export function opened(before: IConversation, answer: IOpened): IConversation {
     question: answer.question,
     firstTurn: answer.first_turn,
     hasEarlier: answer.has_earlier,
-    isRunning: answer.is_running,
     commands: answer.commands,
     models: answer.models
   };
   return before.held
     .filter(message => message.epoch === answer.epoch)
-    .reduce(receive, settle(fresh, answer.is_running));
+    .reduce(receive, answer.is_running ? fresh : settled(fresh));
 }
 
-/** A turn that the kernel does not run is no running turn, whoever left it open. */
-function settle(conversation: IConversation, isRunning: boolean): IConversation {
-  const { live, log } = conversation;
-  return live === null || isRunning
-    ? conversation
-    : { ...conversation, live: null, log: [...log, live] };
+/** Return the conversation with nothing running: a turn that was, is settled as it stands. */
+export function settled(before: IConversation): IConversation {
+  const { live, log } = before;
+  return live === null
+    ? { ...before, isRunning: false }
+    : { ...before, log: [...log, cutOff(live)], live: null, isRunning: false };
 }
 
 /** Return the conversation with the turns of an answer to `earlier` in front. */
@@ -313,7 +312,10 @@ export function reduce(before: IConversation, item: Item): IConversation {
         edits: tool.edits.map(edit => ({ ...edit, isUndone: true }))
       }));
     case 'compaction_started':
-      return beside(before, item.turn, { ...COMPACTION, n: item.n, trigger: item.trigger });
+      return {
+        ...beside(before, item.turn, { ...COMPACTION, n: item.n, trigger: item.trigger }),
+        isRunning: true
+      };
     case 'compaction_finished':
     case 'compaction_failed':
       return endCompaction(before, item);
@@ -370,7 +372,7 @@ function startTurn(before: IConversation, item: ITurnStarted): IConversation {
     end: null
   };
   // A turn that was left open (its kernel died) is settled as it stands.
-  const log = before.live === null ? before.log : [...before.log, before.live];
+  const { log } = settled(before);
   const firstTurn = before.firstTurn ?? item.turn;
   return { ...before, log, live, firstTurn, isRunning: true };
 }
@@ -381,8 +383,7 @@ function finishTurn(before: IConversation, item: ITurnFinished): IConversation {
     return before;
   }
   const done: ITurn = {
-    ...live,
-    parts: live.parts.map(closed),
+    ...cutOff(live),
     end: {
       outcome: item.outcome,
       stopReason: item.stop_reason,
@@ -395,6 +396,11 @@ function finishTurn(before: IConversation, item: ITurnFinished): IConversation {
     }
   };
   return { ...before, log: [...before.log, done], live: null, question: null, isRunning: false };
+}
+
+/** A turn that goes on no more: nothing in it waits or runs. */
+function cutOff(turn: ITurn): ITurn {
+  return { ...turn, parts: turn.parts.map(closed) };
 }
 
 /** A part as it stays when its turn is over: nothing in it waits or runs. */
@@ -642,13 +648,13 @@ function endCompaction(
           ...old,
           failed: { reason: item.reason, failures: item.failures, isPaused: item.paused }
         };
-  return (
+  const after =
     change(
       before,
       part => part.kind === 'compaction' && isRunning(part),
       part => (part.kind === 'compaction' ? end(part) : part)
-    ) ?? beside(before, item.turn, end(COMPACTION))
-  );
+    ) ?? beside(before, item.turn, end(COMPACTION));
+  return { ...after, isRunning: before.live !== null };
 }
 
 function withCompaction(

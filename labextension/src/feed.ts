@@ -1,6 +1,6 @@
 /** The conversation of one kernel as it stands on this page: opened, kept up, opened again. */
 
-import { EMPTY, opened, receive, withEarlier } from './conversation';
+import { EMPTY, opened, receive, settled, withEarlier } from './conversation';
 import type { IConversation } from './conversation';
 import { CallError } from './host';
 import type { CallArgs, CallOp, CallResult, IEarlier } from './panel';
@@ -101,17 +101,13 @@ export class Feed {
   /** The kernel is gone: what was shown stays, and nothing in it runs or asks any more. */
   lose(): void {
     this._life += 1;
-    const { live, log } = this._conversation;
     this._conversation = {
-      ...this._conversation,
+      ...settled(this._conversation),
       epoch: null,
       isStale: false,
       held: [],
-      log: live ? [...log, live] : log,
-      live: null,
       queue: [],
-      question: null,
-      isRunning: false
+      question: null
     };
     this._become({ is: 'closed' });
   }

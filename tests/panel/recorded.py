@@ -13,9 +13,10 @@ from pathlib import Path
 
 from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.core.events import CompactionFinished, CtxEvent, ToolFinished, ToolStarted
-from jupyter_ctx.core.ports import ToolOutput
-from jupyter_ctx.core.usage import Usage
+from jupyter_ctx.core.ports import ModelFacts, ToolOutput
+from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import AuthError, OverloadedError, StreamBrokenError
+from jupyter_ctx.panel.history import find_turns, items_of
 from jupyter_ctx.panel.wire import Around, Item, coalesce, item_of, sha256_of, tool_output
 from jupyter_ctx.testing import (
     DenyAll,
@@ -30,6 +31,8 @@ from jupyter_ctx.testing import (
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "panel"
 AT = 1_790_000_000.0
+PRICES = Prices(3.0, 15.0, 0.3, 3.75, 6.0, "this test")
+FACTS = ModelFacts("scripted", 200_000, "api", 64_000, factor_prior=1.0, prices=PRICES)
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
     "gg=="
@@ -122,7 +125,7 @@ class TickingClock(FakeClock):
 
 def told(*answers: object, tools: FakeTools | None = None, **more: object) -> Told:
     """Return a session that gives `answers`, with a window of 200,000 tokens."""
-    model = ScriptedModel(*answers)
+    model = ScriptedModel(*answers, facts=FACTS)
     return Told(make_session(model, tools=tools, clock=TickingClock(), **more))  # type: ignore[arg-type]
 
 
@@ -464,8 +467,16 @@ def make_all() -> dict[str, object]:
     made: dict[str, object] = {}
     for name, scene in SCENES.items():
         random.seed(5)  # how long a retry waits
-        items = scene().items
-        made[name] = {"about": scene.__doc__, "items": items, "coalesced": coalesce(items)}
+        made_now = scene()
+        items, entries = made_now.items, made_now.session.transcript.entries
+        made[name] = {
+            "about": scene.__doc__,
+            "items": items,
+            "coalesced": coalesce(items),
+            "stored": [
+                item for span in find_turns(entries)[0] for item in items_of(made_now.session, span)
+            ],
+        }
     made["open"] = {"about": open_answer.__doc__, "result": open_answer(), "then": messages()}
     made["calls"] = {"about": "Every call, with its arguments.", "calls": CALLS}
     found: dict[str, object] = json.loads(json.dumps(made))

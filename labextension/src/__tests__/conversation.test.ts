@@ -17,6 +17,71 @@ function messages(items: readonly Item[], size: number): IPanelItems[] {
   return told;
 }
 
+/** Items `from` to `to` in one message. */
+function message(items: readonly Item[], from: number, to: number): IPanelItems {
+  return { type: 'panel', epoch: 'e1', seq: from, items: items.slice(from, to) };
+}
+
+/** The items with neighbouring deltas joined, as the kernel does it. */
+function joined(items: readonly Item[]): Item[] {
+  const out: Item[] = [];
+  for (const item of items) {
+    const last = out.at(-1);
+    if (
+      last?.kind === 'text_delta' &&
+      item.kind === 'text_delta' &&
+      last.turn === item.turn &&
+      last.block === item.block
+    ) {
+      out[out.length - 1] = { ...item, text: last.text + item.text };
+    } else {
+      out.push(item);
+    }
+  }
+  return out;
+}
+
+/** What is shown, without what a message or an answer says beside it. */
+function visible(conversation: IConversation): object {
+  const { log, live, queue, question, isRunning, isStale } = conversation;
+  return { log, live, queue, question, isRunning, isStale };
+}
+
+/** What a transcript can know: no notes, no tries, no times. */
+function known(conversation: IConversation): unknown {
+  return conversation.log.flatMap(entry => {
+    if (entry.kind === 'turn') {
+      const { parts, end, at, attachments, step, ...rest } = entry;
+      const { footer, seconds, ...ended } = end ?? {};
+      expect([at, attachments, step, footer, seconds]).not.toContain(undefined);
+      return [{ ...rest, ended, parts: parts.flatMap(knownPart) }];
+    }
+    return knownPart(entry);
+  });
+}
+
+function knownPart(part: TurnPart): unknown[] {
+  switch (part.kind) {
+    case 'text':
+      return [{ ...part, block: 0 }];
+    case 'tool': {
+      const { seconds, tokens, decision, hasOutputs, ...result } = part.result ?? {};
+      expect([seconds, tokens, decision, hasOutputs]).not.toContain(undefined);
+      return [{ ...part, edits: [], result }];
+    }
+    case 'compaction':
+      // One that found nothing to do is not stored.
+      return part.failed?.reason.includes('nothing to compact') ? [] : [part];
+    case 'thinking':
+      return [part];
+    case 'note':
+    case 'shown':
+    case 'failed':
+    case 'retry':
+      return [];
+  }
+}
+
 function turnsOf(conversation: IConversation): ITurn[] {
   const settled = conversation.log.filter((entry): entry is ITurn => entry.kind === 'turn');
   return conversation.live === null ? settled : [...settled, conversation.live];
@@ -58,6 +123,38 @@ describe.each([...SCENES])('%s', (_, told) => {
     const finished = items.filter(item => item.kind === 'text_finished');
 
     expect(fold([...items, ...finished])).toEqual(fold(items));
+  });
+
+  it('is the same told from what is stored, but for what is not stored', () => {
+    const live = items.filter(item => item.kind !== 'cleared');
+
+    expect(known(fold(itemsOf(told.stored)))).toEqual(known(fold(live)));
+  });
+
+  it('is the same wherever it was opened, and whatever was heard before', () => {
+    const whole = fold(items);
+    for (let at = 0; at <= items.length; at += 1) {
+      const before = fold(items.slice(0, at));
+      if (before.isStale) {
+        continue; // `cleared`: what is opened then is another conversation
+      }
+      const page = opened(receive(EMPTY, message(items, 0, Math.max(0, at - 3))), {
+        ...answer(),
+        epoch: 'e1',
+        seq: at,
+        items: joined(items.slice(0, at)),
+        queue: before.queue,
+        question: before.question,
+        first_turn: before.firstTurn,
+        has_earlier: false,
+        is_running: before.isRunning,
+        commands: [],
+        models: []
+      });
+      const after = receive(page, message(items, Math.max(0, at - 2), items.length));
+
+      expect(visible(after)).toEqual(visible(whole));
+    }
   });
 
   it('never changes what was there', () => {

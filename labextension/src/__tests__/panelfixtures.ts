@@ -13,6 +13,7 @@ export interface IScene {
   readonly about: string;
   readonly items: readonly unknown[];
   readonly coalesced: readonly unknown[];
+  readonly stored: readonly unknown[];
 }
 
 export function loadPanel(name: string): unknown {
