@@ -141,7 +141,9 @@ def _environment(base: Path, extra: Mapping[str, str]) -> dict[str, str]:
     }
     for path in homes.values():
         path.mkdir(parents=True, exist_ok=True)
-    return {**mine, **{name: str(path) for name, path in homes.items()}, **extra}
+    # A test that wants the widget below running cells says so: it takes questions from `input()`.
+    off = {"JUPYTER_CTX_CELL_WIDGET": "off"}
+    return {**mine, **{name: str(path) for name, path in homes.items()}, **off, **extra}
 
 
 def _copy_log(process: subprocess.Popen[bytes], log: Path, ready: threading.Event) -> None:
