@@ -4,6 +4,7 @@ import * as React from 'react';
 import { createRoot } from 'react-dom/client';
 
 import '../style/index.css';
+import '../style/widget.css';
 import { Panel } from '../src/view/panel';
 import { GalleryHost } from './host';
 import { SCENES } from './scenes';

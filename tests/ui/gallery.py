@@ -171,7 +171,7 @@ def open_scene(
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"{url}#{scene},{theme},{width_px},{height_px}")
     expect(page.locator(".jctx-panel")).to_be_visible()
-    page.wait_for_load_state("networkidle")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     yield page
     context.close()
     assert errors == []
@@ -180,7 +180,7 @@ def open_scene(
 def main(folder: Path, only: str = "") -> None:
     """Write `STATE-THEME-WIDTH.png` for each state, theme and width to `folder`.
 
-    `only`: one state, "" for all.
+    `only`: some states, with commas between; "" for all.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -192,7 +192,7 @@ def main(folder: Path, only: str = "") -> None:
             executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         for state, (scene, act, height_px) in STATES.items():
-            if only not in ("", state):
+            if only and state not in only.split(","):
                 continue
             for theme in THEME_NAMES:
                 for width_px in WIDTHS_PX:
@@ -204,5 +204,5 @@ def main(folder: Path, only: str = "") -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        sys.exit("python -m tests.ui.gallery OUT_DIR [STATE]")
+        sys.exit("python -m tests.ui.gallery OUT_DIR [STATE,…]")
     main(Path(sys.argv[1]), *sys.argv[2:])

@@ -159,12 +159,12 @@ export function Copy({ text }: { text: string }): React.ReactElement {
             say('Copied');
           },
           () => {
-            say('Not copied');
+            say('Failed');
           }
         );
       }}
     >
-      <Same as="Not copied" say={said} />
+      <Same as="Copied" say={said} />
     </button>
   );
 }

@@ -273,8 +273,15 @@ export const Composer = React.forwardRef<IComposer, IComposerProps>(
               title={isStopping ? 'Press again to interrupt the kernel' : 'Stop (Ctrl .)'}
               onClick={stop}
             >
-              <StopIcon />
-              <Same as="Stopping…" say={isStopping ? 'Stopping…' : 'Stop'} />
+              <span className="jctx-same">
+                <span className="jctx-stopword">
+                  {!isStopping && <StopIcon />}
+                  {isStopping ? 'Stopping…' : 'Stop'}
+                </span>
+                <span className="sizer" aria-hidden="true">
+                  Stopping…
+                </span>
+              </span>
             </button>
             <button
               type="button"

@@ -36,7 +36,7 @@ export function Log(props: ILog): React.ReactElement {
   const { log, live, question } = conversation;
   const node = React.useRef<HTMLDivElement>(null);
   const inner = React.useRef<HTMLDivElement>(null);
-  const { isAtEnd, toEnd, onScroll } = useEnd(node, inner);
+  const { isAtEnd, toEnd, onScroll } = useEnd(node, inner, log.length > 0 || live !== null);
   const known = useKnown(log);
   const window = context?.window_tokens ?? null;
   const reserve = context?.reserve_tokens ?? null;
@@ -169,9 +169,15 @@ interface IEnd {
   onScroll: () => void;
 }
 
-function useEnd(node: React.RefObject<HTMLElement>, inner: React.RefObject<HTMLElement>): IEnd {
+/** `isTold`: something was said; what stands there before is read from its top. */
+function useEnd(
+  node: React.RefObject<HTMLElement>,
+  inner: React.RefObject<HTMLElement>,
+  isTold: boolean
+): IEnd {
   const follows = React.useRef(true);
   const height = React.useRef(0);
+  const top = React.useRef(0);
   const [isAtEnd, setIsAtEnd] = React.useState(true);
   const toEnd = React.useCallback(() => {
     follows.current = true;
@@ -182,7 +188,7 @@ function useEnd(node: React.RefObject<HTMLElement>, inner: React.RefObject<HTMLE
   }, [node]);
   const onGrow = useLatest(() => {
     const { current: log } = node;
-    if (!log) {
+    if (!log || !isTold) {
       return;
     }
     if (follows.current) {
@@ -216,10 +222,14 @@ function useEnd(node: React.RefObject<HTMLElement>, inner: React.RefObject<HTMLE
       if (!log) {
         return;
       }
-      follows.current = log.scrollHeight - log.scrollTop - log.clientHeight <= AT_END;
-      if (follows.current) {
+      // What grows below moves nothing up: only the reader's own way up ends the following.
+      if (log.scrollHeight - log.scrollTop - log.clientHeight <= AT_END) {
+        follows.current = true;
         setIsAtEnd(true);
+      } else if (log.scrollTop < top.current) {
+        follows.current = false;
       }
+      top.current = log.scrollTop;
     }
   };
 }

@@ -244,7 +244,9 @@ function Foot({
               setAsks('edit');
             }}
           >
-            Edit<span className="wide-only"> prompt</span>
+            <span>
+              Edit<span className="wide-only"> prompt</span>
+            </span>
           </button>
         )}
         {edit && (
@@ -256,7 +258,9 @@ function Foot({
               setAsks('rewind');
             }}
           >
-            Rewind<span className="wide-only">{` to [${turn.turn}]`}</span>
+            <span>
+              Rewind<span className="wide-only">{` to [${turn.turn}]`}</span>
+            </span>
           </button>
         )}
       </div>
