@@ -168,7 +168,7 @@ def fit_outputs(found: Iterable[Mapping[str, object]]) -> list[Item]:
     """Return outputs in at most `OUTPUTS_CHARS` as JSON; a line stands for what is too large."""
     room, made = OUTPUTS_CHARS, []
     for output in found:
-        one = _fit_output(output, room // 2)
+        one = _fit_output(output, max(0, room - 1_000))
         room -= _chars_of(one)
         if room < 0:
             made.append(_line("More outputs are stored than can be shown here."))

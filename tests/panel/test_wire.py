@@ -5,7 +5,7 @@ import json
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.events import (
@@ -72,6 +72,7 @@ anything = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(texts, anything, max_size=6))
 def test_an_item_is_json_whatever_the_input(input_):
     """Whatever a model gives a tool becomes strict JSON of valid Unicode."""
@@ -137,6 +138,7 @@ deltas = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(deltas, max_size=30), st.integers(0, 30))
 def test_what_is_joined_loses_nothing(items, cut):
     """Joined at once or in two pieces, every block has the same text and every tool its last tail.
