@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .gauge import Gauge
     from .live import Sink
     from .mentions import Mention
+    from .panelcell import PanelCell
     from .permissions import Answer, AskPermissions, Look, RuleStore
     from .render import CellRenderer
     from .reports import Finding
@@ -58,6 +59,8 @@ ELSEWHERE_NOTE = (
 PANEL_TEXT = "A turn runs in the panel; wait for it, or stop it there, then run this cell again."
 LOOKS = frozenset(("help", "context", "cost"))
 """Commands that only look, also at a session whose turn runs."""
+NO_PANEL_TEXT = "The panel is for notebooks; here, ask with `%agent TEXT`."
+PANEL_HERE_TEXT = "This is the panel; `%agent /panel` in a cell shows it there."
 REPLAYED_TEXT = "Stored answer: this cell asked the same before (setting rerun = replay)"
 ASKED_ANEW_TEXT = "Asked anew: this cell asked the same before (setting rerun = ask)"
 
@@ -152,14 +155,15 @@ class Panel(Protocol):
 class Agent:
     """What `%agent` and `jupyter_ctx.current_session()` talk to. One for each kernel.
 
-    `gauge`, `link`, `panel`, `widgets` and `opener` are set once they are made: they look back at
-    the agent.
+    `gauge`, `link`, `panel`, `widgets`, `panel_cell` and `opener` are set once they are made: they
+    look back at the agent.
     """
 
     gauge: Gauge | None = None
     link: FrontendLink | None = None
     panel: Panel | None = None
     widgets: Widgets | None = None
+    panel_cell: PanelCell | None = None
     opener: Opener
 
     def __init__(self, shell: InteractiveShell, put: Callable[[str, object], None]) -> None:
@@ -234,6 +238,14 @@ class Agent:
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""
         return self.opener.known_models()
+
+    def show_panel(self) -> None:
+        """Show the panel below the running cell. Raises PromptError where there is none."""
+        if self.panel_cell is None:
+            raise PromptError(NO_PANEL_TEXT)
+        if threading.current_thread() is not threading.main_thread():
+            raise PromptError(PANEL_HERE_TEXT)
+        self.panel_cell.show()
 
     def find_faults(self) -> Sequence[Finding]:
         """Look at everything a turn needs."""
@@ -468,6 +480,8 @@ class Agent:
             self.gauge.send()
         if self.panel is not None:
             self.panel.settle()
+        if self.panel_cell is not None:
+            self.panel_cell.renew()
 
     def _show_with(self, renderer: Renderer) -> _Shower:
         return _Shower(renderer, None if self.gauge is None else self.gauge.flush)

@@ -81,6 +81,10 @@ class Host(Protocol):
         """Return the names of models that this version knows."""
         ...
 
+    def show_panel(self) -> None:
+        """Show the panel below the running cell. Raises PromptError where there is none."""
+        ...
+
     def find_faults(self) -> Sequence[reports.Finding]:
         """Look at everything a turn needs."""
         ...
@@ -353,6 +357,10 @@ def _knows(host: Host, model: str) -> bool:
     return re.sub(r"-20\d{6}$", "", model) in host.known_models()
 
 
+def _panel(host: Host, argument: str) -> None:
+    host.show_panel()
+
+
 def _doctor(host: Host, argument: str) -> Shown:
     return Shown(*reports.doctor_report(host.find_faults()))
 
@@ -444,6 +452,7 @@ _ALL = (
         _model,
         lambda host: host.known_models(),
     ),
+    Command("panel", "/panel", "show the panel below the cell", "/panel", _panel),
     Command("doctor", "/doctor", "look for faults, and what to do about each", "/doctor", _doctor),
 )
 COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}

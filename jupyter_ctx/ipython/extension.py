@@ -91,6 +91,7 @@ class Extension:
         if manager is not None:
             from .frontend import FrontendLink
             from .gauge import Gauge
+            from .panelcell import PanelCell
 
             agent.gauge = gauge = Gauge(manager, agent.look)
             undo.callback(gauge.close)
@@ -104,6 +105,7 @@ class Extension:
             link.on_call = door.calls.hear
             gauge.attach(link.greet, link.hear, door.leave)
             agent.widgets = _make_widgets(gauge, link, door)
+            agent.panel_cell = PanelCell(shell, agent.widgets, door.record)
 
     def close(self) -> None:
         """Take everything out of the shell."""

@@ -69,6 +69,10 @@ class Door:
         """The comms on which a page has the panel open."""
         return frozenset() if self._service is None else self._service.panels
 
+    def record(self) -> tuple[str, str]:
+        """Return the conversation as Markdown that is safe, and as text."""
+        return self._find_service().record()
+
     def open(self) -> None:
         """Have the next turn told from its beginning: a page is about to show it."""
         self._find_service().awaits_page = True

@@ -15,6 +15,7 @@ from ..ipython import commands
 from ..ipython.mentions import find_begun
 from .calls import Call, RefusedError
 from .prompts import MAX_PROMPT_CHARS, Prompt, Work, read_images
+from .record import record_of
 from .wire import Item, cut
 
 if TYPE_CHECKING:
@@ -110,6 +111,19 @@ def _earlier(service: PanelService, call: Call, args: Args) -> Result:
     snapshot = service.log.snapshot()
     items, first, has_earlier = _items(_session(service), snapshot.turns, before, turns)
     return {"items": items, "first_turn": first, "has_earlier": has_earlier}
+
+
+RECORD_TURNS = 30
+"""So many turns stand in the record of the conversation."""
+
+
+def record(service: PanelService) -> tuple[str, str]:
+    """Return the conversation's newest turns as Markdown that is safe, and as text."""
+    session = service.agent.current
+    if session is None:
+        return record_of((), False)
+    items, _, has_earlier = _items(session, service.log.snapshot().turns, None, RECORD_TURNS)
+    return record_of(items, has_earlier)
 
 
 def _items(

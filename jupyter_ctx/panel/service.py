@@ -423,6 +423,10 @@ class PanelService:
             sink.stream("stdout", text)
             sink.close()
 
+    def record(self) -> tuple[str, str]:
+        """Return the conversation's newest turns as Markdown that is safe, and as text."""
+        return ops.record(self)
+
     # Questions ------------------------------------------------------------------------------------
 
     async def ask(self, use: ToolUse, asked: Asked, offers: Mapping[str, Rule]) -> Answer | None:

@@ -96,6 +96,9 @@ class Host:
     def known_models(self) -> Sequence[str]:
         return ["claude-a", "demo"]
 
+    def show_panel(self) -> None:
+        raise AssertionError("no test here shows it")
+
     def find_faults(self) -> Sequence[Finding]:
         return [Finding("ok", "fine"), Finding("fault", "No | disk", "Buy <one>.")]
 
