@@ -58,7 +58,9 @@ function render({ model, el }: IRender): () => void {
     const fault = link.isGone ? GONE : faultOf(link.feed.state, conversation.epoch === null, again);
     const actions: IActions = { ...NO_ACTIONS, fault };
     if (!isCell) {
-      return <Panel host={host} conversation={conversation} panelState={link.state} actions={actions} />;
+      return (
+        <Panel host={host} conversation={conversation} panelState={link.state} actions={actions} />
+      );
     }
     return (
       <Place.Provider value={{ host, actions }}>
