@@ -11,6 +11,9 @@ from playwright.sync_api import Browser, sync_playwright
 from .notebook_page import NotebookPage
 from .server import LabServer, find_chromium, start_lab
 
+NEWS = "@jupyterlab/apputils-extension:notification"
+"""JupyterLab's question about news would lie over what a test clicks on."""
+
 PageFor: TypeAlias = Callable[[str], NotebookPage]
 
 
@@ -18,6 +21,7 @@ PageFor: TypeAlias = Callable[[str], NotebookPage]
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     """A JupyterLab server with folders of its own, no key, and our extension."""
     with start_lab(tmp_path_factory.mktemp("lab")) as server:
+        server.write_settings(NEWS, '{"fetchNews": "false"}')
         yield server
 
 
