@@ -89,23 +89,28 @@ def find_turns(
     """
     found: list[Span] = []
     behind: list[Entry] = []  # what stands behind the prompt that is looked for, newest first
+    nameless: list[Entry] = []  # the same, of which turn is not known yet
     floor: int | None = None  # turns from here on were rewound
     for entry in reversed(entries):
+        turn = getattr(entry, "turn", None)
         if isinstance(entry, RewindEntry):
             floor = entry.turn if floor is None else min(floor, entry.turn)
-            continue
-        turn = getattr(entry, "turn", None)
-        if floor is not None and isinstance(turn, int) and turn >= floor:
-            continue
-        if not _is_prompt(entry):
-            behind.append(entry)
-            continue
-        assert isinstance(entry, MessageEntry)
-        if before is None or entry.turn < before:
-            if most is not None and len(found) >= most:
-                return found[::-1], True
-            found.append(Span(entry.turn, [entry, *reversed(behind)]))
-        behind = []
+        elif not isinstance(turn, int):
+            nameless.append(entry)
+        elif floor is not None and turn >= floor:
+            if _is_prompt(entry):
+                nameless.clear()
+        else:
+            behind += nameless
+            nameless.clear()
+            if not _is_prompt(entry):
+                behind.append(entry)
+                continue
+            if before is None or turn < before:
+                if most is not None and len(found) >= most:
+                    return found[::-1], True
+                found.append(Span(turn, [entry, *reversed(behind)]))
+            behind = []
     return found[::-1], False
 
 

@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.core.events import CompactionFinished, CtxEvent, ToolFinished, ToolStarted
@@ -19,6 +20,7 @@ from jupyter_ctx.errors import AuthError, OverloadedError, StreamBrokenError
 from jupyter_ctx.panel.history import find_turns, items_of
 from jupyter_ctx.panel.wire import Around, Item, coalesce, item_of, sha256_of, tool_output
 from jupyter_ctx.testing import (
+    Answer,
     DenyAll,
     FakeClock,
     FakeSession,
@@ -123,10 +125,10 @@ class TickingClock(FakeClock):
         return round(self.time - AT, 1)
 
 
-def told(*answers: object, tools: FakeTools | None = None, **more: object) -> Told:
+def told(*answers: Answer, tools: FakeTools | None = None, **more: Any) -> Told:
     """Return a session that gives `answers`, with a window of 200,000 tokens."""
     model = ScriptedModel(*answers, facts=FACTS)
-    return Told(make_session(model, tools=tools, clock=TickingClock(), **more))  # type: ignore[arg-type]
+    return Told(make_session(model, tools=tools, clock=TickingClock(), **more))
 
 
 def use(name: str, n: int, **input_: object) -> ToolUse:
@@ -203,7 +205,7 @@ def question_scene() -> Told:
     ).ask("Compute churn")
     at = [item["kind"] for item in scene.items].index("tool_started")
     scene.items[at:at] = [question(turn=1, step=1, tool_use_id="toolu_01", text=CHURN)]
-    closed = {"kind": "question_closed", "id": "q1", "how": "once", "reason": ""}
+    closed: Item = {"kind": "question_closed", "id": "q1", "how": "once", "reason": ""}
     scene.items.insert(at + 1, closed)
     for item in scene.items:
         if item["kind"] == "tool_finished":

@@ -28,7 +28,17 @@ NOT_STORED = {
     "edit_made",
     "edit_undone",
 }
-UNKNOWN = ("seconds", "tokens", "decision", "footer", "at", "attachments", "has_outputs", "block")
+UNKNOWN = (
+    "seconds",
+    "tokens",
+    "decision",
+    "footer",
+    "at",
+    "attachments",
+    "has_outputs",
+    "block",
+    "failures",
+)
 
 
 def stored_items(session):
@@ -40,8 +50,8 @@ def stored_items(session):
 
 def known(items):
     """Return what a transcript can know of items: rewound turns gone, figures of time left out."""
-    kept: list[dict[str, object]] = []
-    changed: dict[int, set[str]] = {}
+    kept = []
+    changed = {}
     for item in coalesce(items):
         if item["kind"] == "rewound":
             first = next(
@@ -52,6 +62,8 @@ def known(items):
             del kept[first:]
         elif item["kind"] == "summary_changed":
             changed.setdefault(item["n"], set()).add(item["condition"])
+        elif item["kind"] == "compaction_failed" and "nothing to compact" in item["reason"]:
+            kept.pop()  # nothing was asked for, so nothing is stored
         elif item["kind"] not in NOT_STORED:
             kept.append({k: v for k, v in item.items() if k not in UNKNOWN})
     return [
@@ -157,16 +169,7 @@ def test_what_is_stored_is_told_as_it_was_live(names, number, is_denied):
     for n, name in enumerate(names, start=1):
         perform(scene, name, n, number)
 
-    live = [i for i in known(scene.items) if not is_nothing_to_compact(i, scene.items)]
-    assert known(stored_items(scene.session)) == live
-
-
-def is_nothing_to_compact(item, items):
-    """Whether an item is of a compaction that had nothing to do: that is not stored."""
-    if item["kind"] == "compaction_failed":
-        return True
-    finished = {i["n"] for i in items if i["kind"] == "compaction_finished"}
-    return item["kind"] == "compaction_started" and item["n"] not in finished
+    assert known(stored_items(scene.session)) == known(scene.items)
 
 
 # Pages ------------------------------------------------------------------------------------------
@@ -203,7 +206,7 @@ def test_a_page_is_the_same_as_its_part_of_the_whole():
     assert found[4] == [item for item in whole if item["turn"] == 4]
 
 
-class Counted(list):
+class Counted(list[object]):
     """Entries that count how often one is looked at."""
 
     looks = 0
@@ -237,6 +240,16 @@ def test_a_rewound_turn_is_in_no_page():
     assert turn_numbers(session, None, 2) == ([2, 5], True)
     assert turn_numbers(session, 5, 30) == ([1, 2], False)
     assert any(isinstance(entry, RewindEntry) for entry in session.transcript.entries)
+
+
+def test_what_went_with_a_rewound_turn_says_nothing_of_the_one_before():
+    """A refusal in a turn that was rewound leaves the turn before it as it ended."""
+    scene = told(reply("One."), reply("No.", stop_reason="refusal"), tools=notebook_tools())
+    scene.ask("One?").ask("Two?")
+    entries = [*scene.session.transcript.entries, RewindEntry(0.0, 2)]
+    again = told(entries=entries, tools=notebook_tools())
+
+    assert stored_items(again.session)[-1]["outcome"] == "done"
 
 
 def test_a_turn_that_its_kernel_did_not_end_says_so():
