@@ -4,7 +4,7 @@ import * as React from 'react';
 import { createRoot } from 'react-dom/client';
 
 import type { FeedState } from './feed';
-import type { CallOp } from './panel';
+import type { CallOp, IEarlier } from './panel';
 import { NO_ACTIONS, Place } from './view/context';
 import type { IActions, IFault } from './view/context';
 import { Fault } from './view/notes';
@@ -50,6 +50,9 @@ function render({ model, el }: IRender): () => void {
   };
   const link = new WidgetLink(model, draw);
   const host = new OutputHost((op, args) => link.ask(op as CallOp, args as never));
+  const addEarlier = (answer: IEarlier): void => {
+    link.feed.addEarlier(answer);
+  };
   const again = (): void => {
     void link.feed.open();
   };
@@ -59,7 +62,13 @@ function render({ model, el }: IRender): () => void {
     const actions: IActions = { ...NO_ACTIONS, fault };
     if (!isCell) {
       return (
-        <Panel host={host} conversation={conversation} panelState={link.state} actions={actions} />
+        <Panel
+          host={host}
+          conversation={conversation}
+          panelState={link.state}
+          actions={actions}
+          addEarlier={addEarlier}
+        />
       );
     }
     return (
@@ -69,7 +78,7 @@ function render({ model, el }: IRender): () => void {
         ) : (
           <Run
             conversation={conversation}
-            state={link.state}
+            panelState={link.state}
             carried={String(model.get('carried'))}
           />
         )}

@@ -1,0 +1,147 @@
+"""The widget below a running cell, and `/panel`, in a real JupyterLab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import nbformat
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.fake_anthropic import FakeAnthropic, Hold, call, reply
+from tests.fake_anthropic.script import Given
+from tests.ipython.hostile import HOSTILE
+
+from .conftest import PageFor
+from .notebook_page import NotebookPage
+from .panel_page import TURN_MS, Panel
+from .server import LabServer
+from .test_first_turn import connected
+from .test_hostile_text import FIND
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+Open: TypeAlias = Callable[..., NotebookPage]
+
+
+class WidgetPanel(Panel):
+    """The panel, or the running turn, in the output of one cell."""
+
+    def __init__(self, page: NotebookPage, index: int) -> None:
+        super().__init__(page)
+        self.root = page.output_area(index).locator(".jctx-widget")
+        self.prompt = self.root.get_by_role("textbox", name="Prompt")
+        self.log = self.root.get_by_role("log", name="Conversation")
+        self.question = self.root.get_by_role("group", name="Permission request")
+        self.stop_button = self.root.locator("button.stop").last
+        self.run_line = self.root.locator(".jctx-run [role=status]")
+
+    def static(self, index: int) -> Locator:
+        """Return the Markdown below cell `index`."""
+        return self.page.output_area(index).locator(".jp-RenderedMarkdown")
+
+
+@pytest.fixture
+def opened(lab: LabServer, page_for: PageFor) -> Open:
+    """A function that opens a notebook whose first cell has loaded the agent, with the widget."""
+
+    def open_notebook(
+        name: str, server: FakeAnthropic, *cells: str, permissions: str = "ask"
+    ) -> NotebookPage:
+        load = f"{connected(server, permissions)}\n%config JupyterCtx.cell_widget = 'auto'"
+        page = page_for(lab.write_notebook(name, [load, *cells]))
+        page.run_cell(0)
+        return page
+
+    return open_notebook
+
+
+def saved(lab: LabServer, page: NotebookPage, name: str) -> nbformat.NotebookNode:
+    """Save the notebook and return what is in its file."""
+    page.command("docmanager:save")
+    return nbformat.read(lab.root_dir / name, as_version=4)
+
+
+def test_a_turn_is_live_and_then_static(lab: LabServer, opened: Open) -> None:
+    """Run line, call, question and Stop are in the cell while it blocks; then plain Markdown is.
+
+    The question is answered and the turn stopped by clicks, and the file knows of no widget.
+    """
+    script: list[Given] = [
+        reply("Let me look.", call("run_code", code="x = 6 * 7")),
+        reply("It is *slow*", Hold("slow"), "."),
+    ]
+    with FakeAnthropic(script) as server:
+        page = opened("live.ipynb", server, "%agent Go on", "print(x)")
+        page.start_cell(1)
+        live = WidgetPanel(page, 1)
+        expect(live.question).to_contain_text("x = 6 * 7", timeout=TURN_MS)
+        expect(live.run_line).to_contain_text("Waiting for you")
+        expect(live.root).to_contain_text("Let me look.")
+        live.allow()
+        server.wait_held("slow", 60)
+        expect(live.root.locator(".jctx-tools")).to_contain_text("Ran code")
+        live.stop_button.click()
+        expect(page.output_area(1)).to_contain_text("Stopped by you", timeout=TURN_MS)
+        server.release("slow")
+        page.wait_idle()
+
+        expect(live.root).to_have_count(0)
+        assert page.run_cell(2)[0]["text"] == "42\n"
+        notebook = saved(lab, page, "live.ipynb")
+        assert "widgets" not in notebook.metadata
+        text = nbformat.writes(notebook)
+        assert VIEW not in text
+        assert "Let me look." in text
+
+
+def test_the_panel_answers_and_survives_a_reload(lab: LabServer, opened: Open) -> None:
+    """`/panel` shows the chat, takes a prompt, and is there again when the page was loaded anew.
+
+    Below it stands the conversation as Markdown. When the kernel is gone it says so in a line.
+    """
+    with FakeAnthropic(["The *first* answer.", "The second."]) as server:
+        page = opened("panel.ipynb", server, "%agent /panel")
+        page.run_cell(1)
+        panel = WidgetPanel(page, 1)
+        expect(panel.prompt).to_be_enabled(timeout=TURN_MS)
+        panel.ask("What is it?")
+        expect(panel.turn(1).locator("em")).to_have_text("first", timeout=TURN_MS)
+        expect(panel.static(1).last).to_contain_text("The first answer.", timeout=TURN_MS)
+        text = nbformat.writes(saved(lab, page, "panel.ipynb"))
+        assert "The *first* answer." in text
+        assert "anywidget" not in text
+
+        page.reload()
+        panel = WidgetPanel(page, 1)
+        expect(panel.turn(1)).to_contain_text("The first answer.", timeout=TURN_MS)
+        panel.ask("And then?")
+        expect(panel.turn(2)).to_contain_text("The second.", timeout=TURN_MS)
+        expect(panel.turn(1)).to_have_count(1)
+
+        page.restart_kernel()
+        expect(panel.root).to_contain_text("%agent /panel", timeout=TURN_MS)
+        expect(panel.root).to_contain_text("is gone")
+
+
+def test_hostile_text_is_inert_in_the_widget(lab: LabServer, opened: Open) -> None:
+    """No payload runs a script, loads anything or leaves an element that could."""
+    with FakeAnthropic(list(HOSTILE)) as server:
+        page = opened("widget_hostile.ipynb", server, "%agent /panel", permissions="auto")
+        asked: list[str] = []
+        page.page.on("request", lambda request: asked.append(request.url))
+        page.run_cell(1)
+        panel = WidgetPanel(page, 1)
+        expect(panel.prompt).to_be_enabled(timeout=TURN_MS)
+        for number in range(1, len(HOSTILE) + 1):
+            panel.ask(f"Answer {number}")
+            expect(panel.turn(number)).to_contain_text("tokens", timeout=TURN_MS)
+        answers = panel.log.locator(".jctx-md")
+        assert answers.count() > len(HOSTILE) / 2
+        assert [
+            one for at in range(answers.count()) for one in answers.nth(at).evaluate(FIND)
+        ] == []
+
+        assert page.page.evaluate("() => window.pwned") is None
+        assert [url for url in asked if "attacker.invalid" in url] == []
