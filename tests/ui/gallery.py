@@ -63,7 +63,9 @@ def attach(page: Page) -> None:
     """Take a mention from the list, and write on."""
     complete(page)
     page.keyboard.press("Tab")
-    page.get_by_role("textbox", name="Prompt").press_sequentially("by plan, and compare with @cell:4")
+    page.get_by_role("textbox", name="Prompt").press_sequentially(
+        "by plan, and compare with @cell:4"
+    )
 
 
 def open_compaction(page: Page) -> None:
@@ -133,14 +135,14 @@ def serve_gallery(base: Path) -> Iterator[str]:
     vite = FRONT / "node_modules" / "vite" / "bin" / "vite.js"
     config = FRONT / "gallery" / "vite.config.js"
     subprocess.run(
-        [node, vite, "build", "-c", config, "--outDir", base, "--emptyOutDir"], check=True, cwd=FRONT
+        [node, vite, "build", "-c", config, "--outDir", base, "--emptyOutDir"],
+        check=True,
+        cwd=FRONT,
     )
     (base / "themes").mkdir()
     for name in THEME_NAMES:
         shutil.copy(THEMES / f"theme-{name}-extension" / "index.css", base / f"themes/{name}.css")
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(QuietHandler, directory=os.fspath(base))
-    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=os.fspath(base)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

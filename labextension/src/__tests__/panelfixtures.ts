@@ -1,13 +1,14 @@
 /** What the panel is told of real sessions: the fixtures that both languages test themselves on. */
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 import { EMPTY, reduce } from '../conversation';
 import type { IConversation } from '../conversation';
 import type { Item } from '../panel';
 import { isRefused, parseItem } from '../parse';
 
-const FOLDER = new URL('../../../tests/fixtures/panel/', import.meta.url);
+const FOLDER = join(import.meta.dirname, '../../../tests/fixtures/panel');
 
 export interface IScene {
   readonly about: string;
@@ -17,11 +18,11 @@ export interface IScene {
 }
 
 export function loadPanel(name: string): unknown {
-  return JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf-8'));
+  return JSON.parse(readFileSync(join(FOLDER, `${name}.json`), 'utf-8'));
 }
 
 export function panelNames(folder = ''): string[] {
-  return readdirSync(new URL(folder, FOLDER))
+  return readdirSync(join(FOLDER, folder))
     .filter(name => name.endsWith('.json'))
     .map(name => name.slice(0, -'.json'.length));
 }

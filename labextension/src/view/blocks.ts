@@ -25,7 +25,8 @@ export interface ISplit {
 export const NOTHING: ISplit = { text: '', blocks: [] };
 
 const OPENING = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
-const LIST_ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)]?)(?:\s|$)/;
+/** A number alone may become an item when its dot comes. */
+const LIST_ITEM = /^ {0,3}(?:(?:[-*+]|\d{1,9}[.)])(?:\s|$)|\d{1,9}$)/;
 const MATH = /^ {0,3}\$\$/;
 
 /** Split `text`, taking from `past` what cannot have changed. */

@@ -1,0 +1,518 @@
+// @vitest-environment happy-dom
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { reduce } from '../conversation';
+import type { IConversation } from '../conversation';
+import { CallError } from '../host';
+import type { Item } from '../panel';
+import { NO_ACTIONS } from '../view/panel';
+import { digestOf, INERT_MS } from '../view/permission';
+import { itemsOf, SCENES } from './panelfixtures';
+import { BEGUN, Stage } from './stage';
+
+let stage: Stage;
+
+beforeEach(() => {
+  stage = new Stage();
+});
+
+afterEach(() => {
+  stage.end();
+});
+
+function fold(items: readonly Item[], from: IConversation = BEGUN): IConversation {
+  return items.reduce(reduce, from);
+}
+
+/** The items of a fixture up to the first of a kind, that one included. */
+function until(name: string, kind: Item['kind']): Item[] {
+  const items = itemsOf(SCENES.get(name)?.items ?? []);
+  return items.slice(0, items.findIndex(item => item.kind === kind) + 1);
+}
+
+const STARTED: Item = {
+  kind: 'turn_started',
+  turn: 1,
+  prompt: 'Why?',
+  origin: 'panel',
+  cell_id: null,
+  at: 0,
+  attachments: []
+};
+
+const RUNNING = fold([STARTED, { kind: 'step_started', turn: 1, step: 1 }]);
+
+describe('an answer that streams', () => {
+  it('draws a finished block once, and only the last one while it grows', async () => {
+    const words = Array.from({ length: 2000 }, (_, at) => (at % 20 === 19 ? 'end.\n\n' : 'word '));
+    let conversation = RUNNING;
+    await stage.show(conversation);
+    let at = 0;
+    for (const text of words) {
+      conversation = reduce(conversation, { kind: 'text_delta', turn: 1, block: 1, text });
+      at += 1;
+      if (at % 25 === 0) {
+        await stage.show(conversation);
+      }
+    }
+    const { drawn } = stage.host;
+    const blocks = stage.all('.jctx-md').map(node => node.textContent);
+
+    expect(blocks).toHaveLength(100);
+    expect(blocks.join('')).toBe(words.join('').replaceAll('\n', ''));
+    expect(drawn.length).toBeLessThanOrEqual(2 * (words.length / 25 + blocks.length));
+    const whole = drawn.filter(text => text.endsWith('end.'));
+    expect(whole.length).toBe(blocks.length);
+  });
+
+  it('renders once a frame, however many deltas come', async () => {
+    await stage.show(RUNNING);
+    let conversation = RUNNING;
+    for (let at = 0; at < 500; at += 1) {
+      conversation = reduce(conversation, { kind: 'text_delta', turn: 1, block: 1, text: 'a' });
+    }
+    await stage.show(conversation);
+
+    expect(stage.host.drawn).toEqual(['a'.repeat(500)]);
+  });
+
+  it('reserves the row of a code block while its actions are absent', async () => {
+    stage.actions = { ...NO_ACTIONS, canInsert: true };
+    const open = reduce(RUNNING, { kind: 'text_delta', turn: 1, block: 1, text: '```py\na = 1\n' });
+    await stage.show(open);
+    expect(stage.all('.jctx-code .acts')).toHaveLength(1);
+    expect(stage.all('.jctx-code button')).toHaveLength(0);
+
+    await stage.show(reduce(open, { kind: 'text_delta', turn: 1, block: 1, text: '```\n' }));
+    await stage.click(stage.button('Insert below'));
+    await stage.click(stage.button('Copy'));
+    expect(stage.host.inserted).toEqual(['a = 1']);
+    expect(stage.host.copied).toEqual(['a = 1']);
+  });
+
+  it('tells whole paragraphs to a screen reader, no tokens', async () => {
+    const told = (): string => stage.find('[aria-label="Answer"]').textContent;
+    const first = reduce(RUNNING, { kind: 'text_delta', turn: 1, block: 1, text: 'It is' });
+    await stage.show(first);
+    expect(told()).toBe('');
+    const second = reduce(first, {
+      kind: 'text_delta',
+      turn: 1,
+      block: 1,
+      text: ' the join.\n\nThe data'
+    });
+    await stage.show(second);
+    expect(told()).toBe('It is the join.');
+    expect(stage.find('[role="log"]').getAttribute('aria-live')).toBe('off');
+  });
+});
+
+describe('a permission', () => {
+  const items = until('turn_question', 'question');
+  const asked = fold(items);
+  const ask = (): HTMLElement => stage.find('.jctx-ask');
+
+  it('is answered with the sha256 of what it shows', () => {
+    const question = asked.question;
+
+    expect(question).not.toBeNull();
+    expect(question && digestOf(question)).toBe(question?.sha256);
+  });
+
+  it('shows the whole code, says that it is seen, and is told at once', async () => {
+    await stage.show(asked);
+
+    expect(ask().querySelector('pre')?.textContent).toBe(asked.question?.text);
+    expect(stage.host.told('seen')).toEqual([{ question: 'q1' }]);
+    expect(stage.find('.jctx-panel > [role="alert"]').textContent).toContain(asked.question?.title);
+    expect(ask().dataset['lmSuppressShortcuts']).toBe('true');
+  });
+
+  it('takes no answer before it was seen long enough', async () => {
+    await stage.show(asked);
+    await stage.pass(INERT_MS - 100);
+    await stage.click(stage.button('Allow once'));
+    await stage.press(ask(), 'y');
+    expect(stage.host.told('decide')).toEqual([]);
+
+    await stage.pass(200);
+    await stage.click(stage.button('Allow once'));
+    expect(stage.host.told('decide')).toEqual([
+      { question: 'q1', sha256: asked.question?.sha256, choice: 'once', word: '', reason: '' }
+    ]);
+  });
+
+  it('takes no click and no key that a script made', async () => {
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+    for (const name of ['Allow once', 'Allow for', 'Deny…']) {
+      await stage.click(stage.button(name), false);
+    }
+    for (const key of ['y', 'a', 'n']) {
+      await stage.press(ask(), key, {}, false);
+    }
+
+    expect(stage.host.told('decide')).toEqual([]);
+    expect(stage.all('.jctx-ask input')).toHaveLength(0);
+  });
+
+  it.each([
+    ['y', 'once', ''],
+    ['Y', 'once', ''],
+    ['a', 'always', 'all']
+  ])('is answered by %s', async (key, choice, word) => {
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+
+    expect(await stage.press(ask(), key)).toBe(true);
+    expect(stage.host.told('decide')).toMatchObject([{ choice, word }]);
+  });
+
+  it.each([{ ctrlKey: true }, { metaKey: true }, { altKey: true }])(
+    'leaves chords to others: %o',
+    async init => {
+      await stage.show(asked);
+      await stage.pass(2 * INERT_MS);
+
+      expect(await stage.press(ask(), 'y', init)).toBe(false);
+      expect(stage.host.told('decide')).toEqual([]);
+    }
+  );
+
+  it('is answered once, whatever is pressed after', async () => {
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+    await stage.press(ask(), 'y');
+    await stage.press(ask(), 'a');
+    await stage.click(stage.button('Allow once'));
+
+    expect(stage.host.told('decide')).toHaveLength(1);
+  });
+
+  it('is denied with a reason; letters are text there, Escape goes back', async () => {
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+    await stage.press(ask(), 'n');
+    const field = stage.find<HTMLInputElement>('.jctx-ask input');
+    expect(await stage.press(field, 'y')).toBe(false);
+    await stage.press(field, 'Escape');
+    expect(stage.all('.jctx-ask input')).toHaveLength(0);
+
+    await stage.press(ask(), 'n');
+    const again = stage.find<HTMLInputElement>('.jctx-ask input');
+    await stage.type('use the id columns only', again);
+    await stage.press(again, 'Enter', {}, false);
+    expect(stage.host.told('decide')).toEqual([]);
+    await stage.press(again, 'Enter');
+    expect(stage.host.told('decide')).toMatchObject([
+      { choice: 'deny', word: '', reason: 'use the id columns only' }
+    ]);
+  });
+
+  it('never hands its answer on to the next question', async () => {
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+    const next = asked.question && { ...asked.question, id: 'q2', text: 'rm -rf' };
+    await stage.show({ ...asked, question: next });
+    await stage.press(ask(), 'y');
+    expect(stage.host.told('decide')).toEqual([]);
+
+    await stage.pass(2 * INERT_MS);
+    await stage.press(ask(), 'y');
+    expect(stage.host.told('decide')).toMatchObject([{ question: 'q2' }]);
+    expect(stage.host.told('decide')[0]?.['sha256']).not.toBe(asked.question?.sha256);
+  });
+
+  it('stays, with the reason, where the answer did not arrive', async () => {
+    stage.host.answers.set('decide', new CallError('gone', 'This question is closed.'));
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+    await stage.press(ask(), 'y');
+
+    expect(stage.find('.jctx-ask [role="alert"]').textContent).toBe('This question is closed.');
+  });
+});
+
+describe('the prompt', () => {
+  it.each([
+    ['enter', false, true],
+    ['enter', true, false],
+    ['shift-enter', false, false],
+    ['shift-enter', true, true]
+  ] as const)('sends on %s: shift %s, sent %s', async (sendOn, shiftKey, isSent) => {
+    stage.actions = { ...NO_ACTIONS, sendOn };
+    await stage.show(BEGUN);
+    await stage.type('Why?');
+    await stage.press(stage.prompt, 'Enter', { shiftKey });
+
+    expect(stage.host.told('submit')).toEqual(isSent ? [{ text: 'Why?', images: [] }] : []);
+    expect(stage.prompt.value).toBe(isSent ? '' : 'Why?');
+  });
+
+  it('does not send while a character is being composed', async () => {
+    await stage.show(BEGUN);
+    await stage.type('かな');
+    await stage.press(stage.prompt, 'Enter', { isComposing: true });
+
+    expect(stage.host.told('submit')).toEqual([]);
+  });
+
+  it('sends nothing that is empty', async () => {
+    await stage.show(BEGUN);
+    await stage.type('  \n');
+    await stage.click(stage.button('Send'));
+
+    expect(stage.host.told('submit')).toEqual([]);
+  });
+
+  it('keeps what was refused, in front of what was typed meanwhile', async () => {
+    stage.host.answers.set(
+      'submit',
+      new CallError('refused', 'No variable, cell or file is called @cohrt.')
+    );
+    await stage.show(BEGUN);
+    await stage.type('plot @cohrt');
+    await stage.press(stage.prompt, 'Enter');
+
+    expect(stage.prompt.value).toBe('plot @cohrt');
+    expect(stage.find('.jctx-dock [role="alert"]').textContent).toContain('@cohrt');
+  });
+
+  it('takes a prompt back that could not run, once', async () => {
+    await stage.show(BEGUN);
+    const failed: Item = { kind: 'failed', id: 'p1', title: 'No key', detail: '', text: 'Why?' };
+    const after = reduce(BEGUN, failed);
+    await stage.show(after);
+    expect(stage.prompt.value).toBe('Why?');
+    await stage.type('');
+    await stage.show({ ...after, log: [...after.log] });
+    expect(stage.prompt.value).toBe('');
+  });
+
+  it('goes through the prompts of the conversation, and back to the draft', async () => {
+    const told = fold([
+      { ...STARTED, prompt: 'first' },
+      ...itemsOf(SCENES.get('turn_tools')?.items ?? []).filter(
+        ({ kind }) => kind === 'turn_finished'
+      ),
+      { ...STARTED, turn: 2, prompt: 'second' }
+    ]);
+    await stage.show(told);
+    await stage.type('draft');
+    const seen: string[] = [];
+    for (const key of ['ArrowUp', 'ArrowUp', 'ArrowUp', 'ArrowDown', 'ArrowDown']) {
+      await stage.press(stage.prompt, key);
+      seen.push(stage.prompt.value);
+    }
+
+    expect(seen).toEqual(['second', 'first', 'first', 'second', 'draft']);
+  });
+
+  it('leaves the arrows to a text of several lines', async () => {
+    await stage.show(RUNNING);
+    await stage.type('one\ntwo');
+
+    expect(await stage.press(stage.prompt, 'ArrowUp')).toBe(false);
+    expect(stage.prompt.value).toBe('one\ntwo');
+  });
+
+  it('completes the word at the caret, and nothing else', async () => {
+    stage.host.answers.set('complete', {
+      from: 5,
+      items: [
+        { text: '@cohort', detail: 'Series 12', kind: 'variable' },
+        { text: '@costs', detail: 'DataFrame', kind: 'variable' }
+      ]
+    });
+    await stage.show(BEGUN);
+    await stage.type('plot @co');
+    const options = stage.all('[role="option"]');
+    expect(options.map(option => option.querySelector('code')?.textContent)).toEqual([
+      '@cohort',
+      '@costs'
+    ]);
+    await stage.press(stage.prompt, 'ArrowDown');
+    const chosen = stage.find('[aria-selected="true"]');
+    expect(stage.prompt.getAttribute('aria-activedescendant')).toBe(chosen.id);
+    await stage.press(stage.prompt, 'Enter');
+    expect(stage.prompt.value).toBe('plot @costs ');
+    expect(stage.all('[role="listbox"]')).toHaveLength(0);
+    expect(stage.find('.jctx-att').textContent).toBe('@costsDataFrame');
+    expect(stage.host.told('submit')).toEqual([]);
+  });
+
+  it('sends what is typed out, and what is only begun by @', async () => {
+    stage.host.answers.set('complete', {
+      from: 0,
+      items: [{ text: '/compact', detail: '', kind: 'command' }]
+    });
+    await stage.show(BEGUN);
+    await stage.type('/compact');
+    await stage.press(stage.prompt, 'Enter');
+
+    expect(stage.host.told('submit')).toEqual([{ text: '/compact', images: [] }]);
+  });
+
+  it('closes the list on Escape, and takes nothing', async () => {
+    stage.host.answers.set('complete', {
+      from: 0,
+      items: [{ text: '@df', detail: '', kind: 'variable' }]
+    });
+    await stage.show(RUNNING);
+    await stage.type('@d');
+    await stage.press(stage.prompt, 'Escape');
+
+    expect(stage.all('[role="listbox"]')).toHaveLength(0);
+    expect(stage.prompt.value).toBe('@d');
+    expect(stage.host.told('stop')).toEqual([]);
+  });
+
+  it('takes a mention where the caret is', async () => {
+    await stage.show(BEGUN);
+    await stage.type('explain');
+    await stage.act(() => {
+      stage.handle.current?.insert('@cell:4');
+    });
+    await stage.pass(17);
+
+    expect(stage.prompt.value).toBe('explain @cell:4 ');
+  });
+});
+
+describe('what runs', () => {
+  const line = (): HTMLElement => stage.find('.jctx-run');
+
+  it('is told in words; the seconds are not', async () => {
+    await stage.show(RUNNING);
+    expect(stage.find('.jctx-run [role="status"]').textContent).toBe('Thinking · step 1');
+    const before = line().textContent;
+    await stage.pass(3000);
+    expect(line().textContent).not.toBe(before);
+    expect(stage.find('.jctx-run [role="status"]').textContent).toBe('Thinking · step 1');
+    expect(line().querySelector('[aria-hidden] svg, .quiet')?.getAttribute('aria-hidden')).toBe(
+      'true'
+    );
+  });
+
+  it('keeps Stop in its place, and its second press goes on to the kernel', async () => {
+    await stage.show(BEGUN);
+    expect(stage.button('Stop').disabled).toBe(true);
+    await stage.show(RUNNING);
+    await stage.click(stage.find('.bar .stop'));
+    expect(stage.find('.bar .stop').textContent).toContain('Stopping…');
+    await stage.click(stage.find('.bar .stop'));
+    expect(stage.host.told('stop')).toHaveLength(2);
+    await stage.show(BEGUN);
+    expect(stage.find<HTMLButtonElement>('.bar .stop').disabled).toBe(true);
+    expect(stage.find('.bar .jctx-stopword').textContent).toBe('Stop');
+  });
+
+  it('queues what is sent meanwhile; a queued prompt is edited or removed', async () => {
+    const queued: Item = { kind: 'queued', id: 'p2', text: 'then plot', attachments: [] };
+    await stage.show(fold([queued], RUNNING));
+    expect(stage.find('.bar .send').textContent).toContain('Queue');
+    expect(stage.find('.jctx-queue').textContent).toContain('[2]then plot');
+    await stage.click(stage.button('Edit queued prompt'));
+    expect(stage.host.told('unqueue')).toEqual([{ id: 'p2' }]);
+    expect(stage.prompt.value).toBe('then plot');
+    await stage.click(stage.button('Remove queued prompt'));
+    expect(stage.host.told('unqueue')).toHaveLength(2);
+  });
+
+  it('counts a wait down without telling each second', async () => {
+    const now = Date.now() / 1000;
+    const retry: Item = {
+      kind: 'retry_scheduled',
+      turn: 1,
+      step: 1,
+      attempt: 3,
+      attempts: 8,
+      wait_s: 30,
+      reason: 'Anthropic is overloaded (529).',
+      at: now
+    };
+    await stage.show(fold([retry], RUNNING));
+    const note = stage.find('.jctx-note');
+    expect(note.textContent).toContain('Next try in 0:30');
+    await stage.pass(12_000);
+    expect(note.textContent).toContain('Next try in 0:18');
+    expect(note.querySelector('[role="status"]')?.textContent).not.toMatch(/0:/);
+  });
+});
+
+describe('a turn', () => {
+  it('folds its steps once it is over, unless the reader has one open', async () => {
+    const items = itemsOf(SCENES.get('turn_tools')?.items ?? []);
+    await stage.show(fold(items.slice(0, -1)));
+    expect(stage.all('.jctx-tools > details').length).toBeGreaterThan(1);
+    await stage.show(fold(items));
+    expect(stage.all('.jctx-body > .jctx-tools > details')).toHaveLength(1);
+    expect(stage.find('.jctx-tools summary').textContent).toContain('2 steps: inspected 1');
+  });
+
+  it('names its rows in words, a failure too', async () => {
+    await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? [])));
+
+    expect(stage.find('.jctx-tools').textContent).toContain('Ran code, 1 line: 1/0 · failed');
+  });
+
+  it('is an article with its number, in a log', async () => {
+    await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? [])));
+
+    expect(stage.find('[role="log"] article').getAttribute('aria-label')).toBe('Turn 1');
+  });
+
+  it('goes back only when asked twice, and then puts the prompt into the box', async () => {
+    await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? [])));
+    await stage.click(stage.button('Edit'));
+    expect(stage.host.told('rewind')).toEqual([]);
+    await stage.click(stage.button('Rewind and edit'));
+    expect(stage.host.told('rewind')).toEqual([{ turn: 1 }]);
+    expect(stage.prompt.value).toBe('How does churn change by cohort?');
+  });
+});
+
+describe('a compaction', () => {
+  it('asks for its summary when it is opened; Undo that is off says why', async () => {
+    stage.host.answers.set('summary', {
+      n: 1,
+      trigger: 'manual',
+      summary: 'The user counts.',
+      replaced: { first_turn: 1, last_turn: 1, messages: 2 },
+      tokens_before: 1000,
+      tokens_after: 100,
+      seconds: 1,
+      cost_usd: null,
+      reinjected: [],
+      state: 'active',
+      replaced_items: [{ ...STARTED, prompt: 'One?' }],
+      undo: { ok: false, reason: 'Choose a larger model first.', price: '' }
+    });
+    await stage.show(fold(itemsOf(SCENES.get('turn_compaction')?.items ?? [])));
+    const divider = stage.find<HTMLDetailsElement>('.jctx-compact');
+    expect(stage.host.told('summary')).toEqual([]);
+    await stage.act(() => {
+      divider.open = true;
+      divider.dispatchEvent(new Event('toggle'));
+    });
+    await stage.pass(17);
+    expect(stage.host.told('summary')).toEqual([{ n: 1 }]);
+    expect(divider.textContent).toContain('The user counts.');
+    expect(divider.textContent).toContain('One?');
+    expect(stage.button('Undo').disabled).toBe(true);
+    const why = stage.button('Undo').getAttribute('aria-describedby') ?? '';
+    expect(document.getElementById(why)?.textContent).toBe('Choose a larger model first.');
+  });
+});
+
+describe('every fixture', () => {
+  it.each([...SCENES.keys()])(
+    '%s is drawn, and puts no markup of its own into the page',
+    async name => {
+      await stage.show(fold(itemsOf(SCENES.get(name)?.items ?? [])));
+
+      expect(stage.all('.jctx-log')).toHaveLength(1);
+      expect(stage.all('script, iframe, img, [onerror]')).toHaveLength(0);
+    }
+  );
+});
