@@ -336,6 +336,10 @@ class Bridge:
         drive = _current.get(None)
         return drive is not None and drive.is_launched
 
+    def start(self) -> None:
+        """Start the loop's thread now, before a turn does."""
+        self._start_loop()
+
     def post(self, function: Callable[[], None], delay_s: float = 0.0) -> bool:
         """Have `function` called on the loop's thread, in so many seconds; any thread may ask.
 

@@ -102,7 +102,7 @@ class Extension:
             agent.link = link
             door = _open_door(shell, agent, recorder, gauge)
             undo.callback(door.close)
-            link.on_call = door.calls.hear
+            link.on_call, link.find_call = door.calls.hear, door.find_call
             gauge.attach(link.greet, link.hear, door.leave)
             agent.widgets = _make_widgets(gauge, link, door)
             agent.panel_cell = PanelCell(shell, agent.widgets, door.record)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .place import asking_page
+
 if TYPE_CHECKING:
     from ..core.blocks import Json
 
@@ -149,7 +151,10 @@ class FrontendLink:
     `find_asker` returns the running cell's client (the page that asked for it) and id, each None if
     not known: of several pages that one is believed. `is_busy` says whether a cell runs. `on_call`
     is given what is no answer, on the thread that heard it, and says whether it was a page's call.
+    `find_call` returns the request under which the agent's own code runs on the idle main thread.
     """
+
+    find_call: Callable[[], object] = staticmethod(lambda: None)
 
     on_call: Callable[[str, object], bool] = staticmethod(lambda comm_id, data: False)
 
@@ -221,7 +226,7 @@ class FrontendLink:
             timeout_s = LOOK_S if is_look else EDIT_S
         if is_look and self._is_silent:
             timeout_s = min(timeout_s, SHORT_S)
-        self._parent = self._find_parent()
+        self._parent = None if asking_page.get() is not None else self._find_parent()
         loop = asyncio.get_running_loop()
         fits, best = self._judge() if is_look else (lambda client, answer: 0, 0)
         client = page[1] if page else None
@@ -329,8 +334,10 @@ class FrontendLink:
 
     def _say_busy(self) -> None:
         kernel = self._kernel
-        parent = self._parent or self._find_parent()
-        if parent and self._is_busy():
+        parent = self.find_call()
+        if not parent and self._is_busy():
+            parent = self._parent or self._find_parent()
+        if parent:
             state = {"execution_state": "busy"}
             topic = f"kernel.{kernel.ident}.status".encode()
             kernel.session.send(kernel.iopub_socket, "status", state, parent=parent, ident=topic)

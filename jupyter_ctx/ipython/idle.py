@@ -39,7 +39,7 @@ class IdleMain:
     ) -> None:
         self._shell: Any = shell
         self._kernel: Any = shell.kernel  # type: ignore[attr-defined]  # of a kernel's shell
-        self._is_busy = is_busy
+        self.is_busy = is_busy
         self._take_raw = take_raw
         self._waiting: deque[tuple[Callable[[], None], contextvars.Context]] = deque()
         self._is_closed = False
@@ -73,7 +73,7 @@ class IdleMain:
 
     def _go_on(self) -> None:
         """Make the next call, unless a cell is in the middle of an `await`."""
-        if self._is_closed or not self._waiting or self.parent is not None or self._is_busy():
+        if self._is_closed or not self._waiting or self.parent is not None or self.is_busy():
             return
         function, context = self._waiting.popleft()
         try:

@@ -59,6 +59,10 @@ class Door:
         if self._service is not None:
             self._service.close()
 
+    def find_call(self) -> object:
+        """Return the made-up request under which the agent's code runs now, None if none does."""
+        return None if self._service is None else self._service.call_parent
+
     def leave(self, comm_id: str, client: str | None = None) -> None:
         """A comm is gone, or only one of its pages; from any thread."""
         if self._service is not None:
@@ -83,9 +87,9 @@ class Door:
             self._pages.tell(message, comm_id)
 
     def on_idle(self, call: Call, function: Callable[[], None]) -> None:
-        """Have `function` called on the idle main thread; not if that takes over 2 s.
+        """Have `function` called on the idle main thread; if that takes over 2 s, on the loop.
 
-        The page is told then that the kernel is busy.
+        Without a session the page is told then that the kernel is busy.
         """
         waits = threading.Lock()  # whoever takes it acts
 
@@ -94,7 +98,12 @@ class Door:
                 function()
 
         def give_up() -> None:
-            if waits.acquire(blocking=False):
+            if not waits.acquire(blocking=False) or self._is_closed:
+                return
+            if self._service is not None and self._service.has_session:
+                self._service.start_loop()
+                self._post(function)
+            else:
                 self._refuse(call, RefusedError("busy", BUSY_TEXT))
 
         self._kernel.io_loop.add_callback(act)
@@ -109,6 +118,9 @@ class Door:
         def carry_out() -> None:
             self._find_service().handle(call)
 
+        service = self._service
+        if service is not None and service.has_session and service.is_kept_from_main:
+            service.start_loop()
         if not self._post(carry_out):
             self.on_idle(call, carry_out)
 

@@ -150,6 +150,25 @@ class PanelService:
         for message in refusal_of(call, refusal_from(error)):
             self.door.tell(message, call.comm_id)
 
+    @property
+    def has_session(self) -> bool:
+        """Whether a session is open: most calls then need no main thread."""
+        return self.agent.current is not None
+
+    @property
+    def is_kept_from_main(self) -> bool:
+        """Whether a cell runs on the main thread."""
+        return self._idle.is_busy()
+
+    @property
+    def call_parent(self) -> object:
+        """The made-up request of the call that is made on the main thread now, None if none is."""
+        return self._idle.parent
+
+    def start_loop(self) -> None:
+        """Start the thread of the turns: a call has come, and the main thread is not free."""
+        self.agent.bridge.start()
+
     def on_main(self, call: Call, function: Callable[[], None]) -> None:
         """Do something on the main thread: here if this is it, else when that is idle."""
         if threading.current_thread() is threading.main_thread():
