@@ -78,7 +78,7 @@ function render({ model, el }: IRender): () => void {
         ) : (
           <Run
             conversation={conversation}
-            panelState={link.state}
+            state={link.state}
             carried={String(model.get('carried'))}
           />
         )}
