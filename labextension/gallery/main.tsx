@@ -5,6 +5,8 @@ import { createRoot } from 'react-dom/client';
 
 import '../style/index.css';
 import '../style/widget.css';
+import { reduce } from '../src/conversation';
+import type { IConversation } from '../src/conversation';
 import { Panel } from '../src/view/panel';
 import { GalleryHost } from './host';
 import { SCENES } from './scenes';
@@ -12,6 +14,8 @@ import { SCENES } from './scenes';
 declare global {
   interface Window {
     sceneNames: readonly string[];
+    /** Let so many deltas come, as they come from the kernel. */
+    stream: (deltas: number) => Promise<void>;
     sceneCalls: readonly { readonly op: string; readonly args: unknown }[];
   }
 }
@@ -36,12 +40,28 @@ if (scene && main) {
   const host = new GalleryHost();
   window.sceneCalls = host.calls;
   main.style.cssText = `width:${width}px;height:${height}px`;
-  createRoot(main).render(
-    <Panel
-      conversation={scene.conversation}
-      panelState={scene.state}
-      host={host}
-      actions={scene.actions}
-    />
-  );
+  const root = createRoot(main);
+  const show = (conversation: IConversation): void => {
+    root.render(
+      <Panel
+        conversation={conversation}
+        panelState={scene.state}
+        host={host}
+        actions={scene.actions}
+      />
+    );
+  };
+  show(scene.conversation);
+  window.stream = async deltas => {
+    let { conversation } = scene;
+    for (let at = 0; at < deltas; at += 1) {
+      const end = at % 40 === 39 ? ' ends.\n\n' : ' ';
+      const text = `${at === 0 ? '\n\n' : ''}word ${at}${end}`;
+      conversation = reduce(conversation, { kind: 'text_delta', turn: 7, block: 5, text });
+      show(conversation);
+      if (at % 5 === 4) {
+        await new Promise(done => setTimeout(done));
+      }
+    }
+  };
 }

@@ -42,7 +42,7 @@ def test_nothing_for_axe(browser: Browser, gallery: str, state: str, theme: str)
 
 @pytest.mark.parametrize("state", STATES)
 def test_nothing_is_wider_than_the_panel(browser: Browser, gallery: str, state: str) -> None:
-    """In Lab's narrowest side panel, 250 px wide, no button lies outside and nothing scrolls aside."""
+    """In Lab's narrowest side panel, 250 px wide, no button lies outside, nothing scrolls aside."""
     scene, act, height_px = STATES[state]
     with open_scene(browser, gallery, scene, "light", 250, height_px) as page:
         act(page)
@@ -90,6 +90,23 @@ def test_the_end_is_followed_until_the_reader_leaves_it(browser: Browser, galler
         page.mouse.wheel(0, -200)
         expect(log).not_to_have_js_property("scrollTop", log.evaluate("node => node.scrollHeight"))
         page.wait_for_function(f"() => ({from_end})(document.querySelector('.jctx-log')) >= 150")
+
+
+def test_nothing_moves_while_an_answer_streams(browser: Browser, gallery: str) -> None:
+    """2,000 deltas arrive whole, and no layout shifts while they do."""
+    with open_scene(browser, gallery, "writing", "light", 320, 620) as page:
+        page.evaluate(
+            """() => {
+                window.shifts = [];
+                new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(
+                    ({value, sources}) => [value, sources.map(({node}) => node?.className)]
+                ))).observe({type: 'layout-shift'});
+            }"""
+        )
+        page.evaluate("window.stream(2000)")
+        expect(page.locator(".jctx-answer").last).to_contain_text("word 1999 ends.")
+        assert page.locator(".jctx-answer").last.inner_text().count("word ") == 2000
+        assert page.evaluate("window.shifts") == []
 
 
 def decisions(page: Page) -> int:

@@ -193,13 +193,13 @@ describe('a permission', () => {
     await stage.show(asked);
     await stage.pass(2 * INERT_MS);
     await stage.press(ask(), 'n');
-    const field = stage.find<HTMLInputElement>('.jctx-ask input');
+    const field = stage.find('.jctx-ask input') as HTMLInputElement;
     expect(await stage.press(field, 'y')).toBe(false);
     await stage.press(field, 'Escape');
     expect(stage.all('.jctx-ask input')).toHaveLength(0);
 
     await stage.press(ask(), 'n');
-    const again = stage.find<HTMLInputElement>('.jctx-ask input');
+    const again = stage.find('.jctx-ask input') as HTMLInputElement;
     await stage.type('use the id columns only', again);
     await stage.press(again, 'Enter', {}, false);
     expect(stage.host.told('decide')).toEqual([]);
@@ -403,7 +403,7 @@ describe('what runs', () => {
     await stage.click(stage.find('.bar .stop'));
     expect(stage.host.told('stop')).toHaveLength(2);
     await stage.show(BEGUN);
-    expect(stage.find<HTMLButtonElement>('.bar .stop').disabled).toBe(true);
+    expect((stage.find('.bar .stop') as HTMLButtonElement).disabled).toBe(true);
     expect(stage.find('.bar .jctx-stopword').textContent).toBe('Stop');
   });
 
@@ -489,7 +489,7 @@ describe('a compaction', () => {
       undo: { ok: false, reason: 'Choose a larger model first.', price: '' }
     });
     await stage.show(fold(itemsOf(SCENES.get('turn_compaction')?.items ?? [])));
-    const divider = stage.find<HTMLDetailsElement>('.jctx-compact');
+    const divider = stage.find('.jctx-compact') as HTMLDetailsElement;
     expect(stage.host.told('summary')).toEqual([]);
     await stage.act(() => {
       divider.open = true;

@@ -157,8 +157,8 @@ export class Stage {
     vi.useRealTimers();
   }
 
-  find<T extends HTMLElement = HTMLElement>(selector: string): T {
-    const found = this.node.querySelector<T>(selector);
+  find(selector: string): HTMLElement {
+    const found = this.node.querySelector<HTMLElement>(selector);
     if (!found) {
       throw new Error(`there is no ${selector}`);
     }
@@ -182,7 +182,7 @@ export class Stage {
   }
 
   get prompt(): HTMLTextAreaElement {
-    return this.find<HTMLTextAreaElement>('.jctx-box textarea');
+    return this.find('.jctx-box textarea') as HTMLTextAreaElement;
   }
 
   /** A click; one that scripts make is not trusted. */

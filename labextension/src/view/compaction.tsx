@@ -80,9 +80,7 @@ function Divider({
         }
       }}
     >
-      <summary
-        aria-label={`Compaction ${n ?? ''}: ${turns} became a summary, ${formatCount(before)} to ${formatCount(after)} tokens${told}`}
-      >
+      <summary>
         <span className="caret">
           <RightIcon />
         </span>
