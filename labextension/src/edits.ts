@@ -175,8 +175,9 @@ export function diffLines(before: string, after: string): IDiffLines {
 /** How thoroughly differences are looked for; the same for what is counted and what is drawn. */
 export const DIFF = { scanLimit: 500 };
 
+/** A line that is put in at the end is one line only if the one before it ends with a newline. */
 function textOf(source: string): Text {
-  return Text.of(source.split('\n'));
+  return Text.of([...source.split('\n'), '']);
 }
 
 function linesIn(text: Text, from: number, to: number, end: number): number[] {

@@ -106,6 +106,11 @@ describe('the lines that differ', () => {
     expect(oldNumbers(lines, 4)).toEqual([1, null, null, 3]);
   });
 
+  it('are only those that are put in, or taken out, at the end', () => {
+    expect(diffLines('z = 3', 'z = 3\nw = 4')).toEqual({ removed: [], added: [2] });
+    expect(diffLines('z = 3\nw = 4', 'z = 3')).toEqual({ removed: [2], added: [] });
+  });
+
   it('are none where nothing differs', () => {
     expect(diffLines('x', 'x')).toEqual({ removed: [], added: [] });
     expect(oldNumbers(diffLines('', ''), 1)).toEqual([1]);

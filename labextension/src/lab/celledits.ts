@@ -180,7 +180,9 @@ export class CellEdits implements IDisposable {
     for (const [cellId, { before, after }] of this._edited) {
       const made = this._made.get(cellId);
       if (made && made.toolUseId !== this._earlier.get(cellId)) {
-        standing.set(cellId, { ...made, before, after });
+        const stood = this._standing.get(cellId);
+        const isSame = stood?.toolUseId === made.toolUseId;
+        standing.set(cellId, isSame ? stood : { ...made, before, after });
       }
     }
     return standing;

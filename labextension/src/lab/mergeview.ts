@@ -25,7 +25,7 @@ export function drawDiff(
 ): EditorView {
   return new EditorView({
     parent,
-    doc: after,
+    doc: `${after}\n`,
     extensions: [
       EditorState.readOnly.of(true),
       EditorView.editable.of(false),
@@ -34,7 +34,7 @@ export function drawDiff(
       languageOf(cell),
       jupyterTheme,
       unifiedMergeView({
-        original: before,
+        original: `${before}\n`,
         gutter: false,
         mergeControls: false,
         diffConfig: DIFF
@@ -64,6 +64,7 @@ function rowHeads(before: string, after: string): Extension {
     heads.push(Decoration.line({ attributes: { 'data-head': head } }).range(from));
     from += line.length + 1;
   });
+  heads.push(Decoration.line({ class: 'jctx-end' }).range(from));
   const set: DecorationSet = Decoration.set(heads);
   return [
     EditorView.decorations.of(set),

@@ -26,7 +26,7 @@ export interface IAround {
   touched(): void;
 }
 
-const REPLACED = 'jctx-replaced';
+const REPLACED = 'jctx-in-review';
 
 export class Proposal implements IDisposable {
   constructor(
