@@ -72,6 +72,7 @@ class _Base(Configurable):
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._set: set[str] = set()
+        self._before: dict[str, tuple[object, bool]] = {}
         super().__init__(parent=shell, config=shell.config)
         self.observe(self._note)
 
@@ -105,12 +106,28 @@ class _Base(Configurable):
         return {name: getattr(self, name) for name in names}
 
     def put(self, name: str, value: object) -> None:
-        """Set one setting, as `%config` would. Raises ConfigError."""
+        """Set one setting, as `%config` would; None: as it was before the first `put` of it.
+
+        Raises ConfigError.
+        """
+        if value is None:
+            self._take_back(name)
+            return
+        was_set = name in self._set
         try:
+            before = getattr(self, name) if name in SETTING_NAMES else None
             setattr(self, name, value)
         except TraitError as error:
             raise ConfigError(str(error), name=name) from None
+        self._before.setdefault(name, (before, was_set))
         self._set.add(name)
+
+    def _take_back(self, name: str) -> None:
+        if name in self._before:
+            value, was_set = self._before.pop(name)
+            setattr(self, name, value)
+            if not was_set:
+                self._set.discard(name)
 
 
 JupyterCtx: type[_Base] = type(

@@ -119,6 +119,7 @@ def _command(port: int, root: Path) -> list[str]:
         f"--ServerApp.root_dir={root}",
         "--LabApp.news_url=None",
         "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
 
 

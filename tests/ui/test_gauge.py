@@ -282,7 +282,8 @@ def test_the_settings_editor_offers_what_the_gauge_can_be(
         expect(page.page.locator(".jctx-bar")).to_have_count(1)
 
         page.command("settingeditor:open", query="Agent")
-        choice = page.page.locator("[id='jp-SettingsEditor-jupyter-ctx:plugin'] select")
+        form = page.page.locator("[id='jp-SettingsEditor-jupyter-ctx:plugin']")
+        choice = form.locator("select[id$='_gauge']")
         expect(choice.locator("option")).to_have_text(["Bar and number", "Number only", "Nothing"])
         choice.select_option(label="Number only")
         page.open(path)

@@ -66,7 +66,13 @@ export function restrict(html: string, showsRemote: boolean): string {
   return template.innerHTML;
 }
 
+/** Of a link: another site, a mail, a place in the text, or a file beside the notebook. */
+const FOLLOWED = /^(?:https?:|mailto:|#|(?![a-z][a-z0-9+.-]*:|[\\/]))/i;
+
 function restrictAttributes(node: Element): void {
+  if (!FOLLOWED.test((node.getAttribute('href') ?? '#').trim())) {
+    node.removeAttribute('href');
+  }
   for (const name of DROPPED_ATTRIBUTES) {
     node.removeAttribute(name);
   }

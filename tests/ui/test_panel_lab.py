@@ -1,0 +1,318 @@
+"""The panel as a part of JupyterLab and Notebook: loading, commands, menus, drops, settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.fake_anthropic import FakeAnthropic, Hold, reply
+from tests.ipython.hostile import HOSTILE
+
+from .conftest import PageFor
+from .notebook_page import NotebookPage
+from .panel_page import TURN_MS, Panel
+from .server import LabServer
+from .test_first_turn import connected
+from .test_panel import opened
+
+NO_PACKAGE = """
+import sys
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name == 'jupyter_ctx':
+            raise ModuleNotFoundError("No module named 'jupyter_ctx'", name=name)
+sys.meta_path.insert(0, Gone())
+"""
+OTHER_LANGUAGE = """
+from ipykernel.ipkernel import IPythonKernel
+IPythonKernel.language_info = {'name': 'forth', 'file_extension': '.fs'}
+"""
+LAUNCH = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
+
+FIND = """root => [...root.querySelectorAll('*')].flatMap(node => {
+  const tags = ['SCRIPT', 'IFRAME', 'OBJECT', 'EMBED', 'FORM', 'LINK', 'BASE', 'META', 'STYLE',
+    'VIDEO', 'AUDIO', 'IMG'];
+  const bad = tags.includes(node.tagName.toUpperCase()) ? [node.outerHTML.slice(0, 200)] : [];
+  for (const { name, value } of node.attributes) {
+    const isLink = ['href', 'src', 'xlink:href', 'action', 'formaction'].includes(name);
+    const isBad = /^\\s*(javascript|vbscript|data|file):|^\\/\\//i.test(value);
+    if (name.startsWith('on') || name.startsWith('data-commandlinker') || (isLink && isBad)) {
+      bad.push(node.outerHTML.slice(0, 200));
+    }
+  }
+  return bad;
+})"""
+"""What could act, as HTML: elements that load or run, handlers, links of other schemes."""
+
+
+@pytest.fixture
+def server() -> Iterator[FakeAnthropic]:
+    """The provider; nothing may be refused."""
+    with FakeAnthropic([]) as fake:
+        yield fake
+        assert fake.refused == []
+
+
+def write_kernel(lab: LabServer, name: str, prelude: str, language: str = "python") -> None:
+    """Put a kernel before the server that runs `prelude` first."""
+    folder = lab.settings_dir.parent / "data" / "kernels" / name
+    folder.mkdir(parents=True)
+    argv = [sys.executable, "-c", prelude + LAUNCH, "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": name, "language": language}
+    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+
+
+def write_with_kernel(lab: LabServer, name: str, kernel: str) -> str:
+    """Write a notebook of one empty cell for that kernel."""
+    metadata = {"kernelspec": {"name": kernel, "display_name": kernel}}
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("print('ran')")], metadata=metadata
+    )
+    nbformat.write(notebook, lab.root_dir / name)
+    return name
+
+
+def fault(page: NotebookPage) -> Locator:
+    """Return what stands in place of the conversation."""
+    return page.page.locator(".jctx-side .jctx-log:visible")
+
+
+def test_a_kernel_without_the_package_is_told_what_to_install(
+    lab: LabServer, page_for: PageFor
+) -> None:
+    """The command stands there and goes into a cell by a click; the user's cell shows nothing."""
+    write_kernel(lab, "bare", NO_PACKAGE)
+    page = page_for(write_with_kernel(lab, "bare.ipynb", "bare"))
+    page.command("jupyter-ctx:show-panel")
+
+    expect(fault(page)).to_contain_text("jupyter_ctx is not installed in this kernel.")
+    expect(fault(page)).to_contain_text("%pip install jupyter-ctx")
+    fault(page).get_by_role("button", name="Insert as cell").click()
+    cells = page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells"
+        ".map(cell => cell.getSource())"
+    )
+    assert cells == ["print('ran')", "%pip install jupyter-ctx"]
+    assert page.run_cell(0) == [{"name": "stdout", "output_type": "stream", "text": "ran\n"}]
+    expect(fault(page)).to_contain_text("jupyter_ctx is not installed in this kernel.")
+
+
+def test_a_kernel_of_another_language_is_named(lab: LabServer, page_for: PageFor) -> None:
+    """Nothing is executed there; the panel says what language it is."""
+    write_kernel(lab, "forth", OTHER_LANGUAGE, "forth")
+    page = page_for(write_with_kernel(lab, "forth.ipynb", "forth"))
+    page.command("jupyter-ctx:show-panel")
+
+    expect(fault(page)).to_contain_text("This kernel runs forth, not Python.")
+
+
+def test_a_busy_kernel_is_waited_for(lab: LabServer, page_for: PageFor) -> None:
+    """The panel says that it is busy, and loads the agent as soon as the cell has ended."""
+    page = page_for(lab.write_notebook("busy.ipynb", ["input('go on? ')"]))
+    page.start_cell(0)
+    expect(page.page.locator(".jp-Stdin-input")).to_be_visible()
+    page.command("jupyter-ctx:show-panel")
+    expect(fault(page)).to_contain_text("The kernel is busy.")
+    page.answer_input("yes")
+
+    expect(Panel(page).prompt).to_be_enabled(timeout=TURN_MS)
+
+
+def test_without_a_notebook_it_says_so(lab: LabServer, page_for: PageFor) -> None:
+    """A closed notebook leaves the panel with one sentence; opened again, all is there again."""
+    path = lab.write_notebook("again.ipynb", ["1"])
+    page = page_for(path)
+    panel = Panel(page).open()
+    panel.ask("/help")
+    expect(panel.log).to_contain_text("/compact", timeout=TURN_MS)
+    page.command("application:close")
+    expect(fault(page)).to_contain_text("Open a notebook to begin.")
+
+    page.open(path)
+    expect(panel.prompt).to_be_enabled(timeout=TURN_MS)
+
+
+def test_a_second_view_of_a_notebook_shares_the_conversation(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """One notebook in two views: one conversation, and an edit is made once."""
+    page, panel = opened(lab, page_for, server, "two_views.ipynb")
+    page.command("docmanager:clone")
+    expect(page.page.locator(".jp-NotebookPanel")).to_have_count(2)
+    server.append("One answer.")
+    panel.ask("Hello")
+    panel.wait_done()
+
+    expect(panel.log.get_by_role("article")).to_have_count(1)
+    expect(page.page.locator(".jctx-notebook")).to_have_count(1)
+
+
+def test_the_shortcut_goes_to_the_prompt_and_back(lab: LabServer, page_for: PageFor) -> None:
+    """Alt Shift A opens the panel at its prompt; from there it leads back to the notebook."""
+    page = page_for(lab.write_notebook("keys.ipynb", ["1"]))
+    page.page.locator(".jp-Notebook .jp-Cell").first.locator(".jp-InputPrompt").click()
+    page.page.keyboard.press("Alt+Shift+A")
+    panel = Panel(page)
+    expect(panel.prompt).to_be_focused(timeout=TURN_MS)
+    page.page.keyboard.press("Alt+Shift+A")
+
+    page.page.wait_for_function("() => document.activeElement?.closest('.jp-Notebook') !== null")
+    page.page.keyboard.press("Alt+Shift+A")
+    expect(panel.prompt).to_be_focused()
+
+
+def test_a_cells_menu_asks_about_it(lab: LabServer, page_for: PageFor) -> None:
+    """ "Ask about this cell" and, where one failed, "Fix this error" fill the prompt."""
+    page = page_for(lab.write_notebook("menu.ipynb", ["1 / 0", "2"]))
+    page.run_cell(0)
+    cells = page.page.locator(".jp-Notebook .jp-Cell")
+    menu = page.page.locator(".lm-Menu")
+    ids: list[str] = page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets.map(one => one.model.id)"
+    )
+    cells.nth(1).locator(".jp-InputPrompt").click(button="right")
+    expect(menu.get_by_text("Fix This Error With the Agent")).to_have_count(0)
+    menu.get_by_text("Ask the Agent About This Cell").click()
+    panel = Panel(page)
+    expect(panel.prompt).to_have_value(f"@cell:{ids[1]} ", timeout=TURN_MS)
+    panel.prompt.fill("")
+    cells.nth(0).locator(".jp-InputPrompt").click(button="right")
+    menu.get_by_text("Fix This Error With the Agent").click()
+
+    expect(panel.prompt).to_have_value(f"Fix @error in @cell:{ids[0]} ")
+    expect(panel.prompt).to_be_focused()
+
+
+def drag(page: NotebookPage, start: Locator, end: Locator) -> None:
+    """Drag from the middle of one thing to the middle of another, as a hand does."""
+    mouse = page.page.mouse
+    boxes = [start.bounding_box(), end.bounding_box()]
+    points = [(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2) for box in boxes if box]
+    mouse.move(*points[0])
+    mouse.down()
+    mouse.move(points[0][0] + 12, points[0][1] + 12, steps=4)
+    mouse.move(*points[1], steps=8)
+    mouse.up()
+
+
+def test_cells_and_files_are_dropped_into_the_prompt(lab: LabServer, page_for: PageFor) -> None:
+    """A cell of the notebook and a file of the browser become mentions."""
+    (lab.root_dir / "dropped.csv").write_text("a,b\n", encoding="utf-8")
+    page = page_for(lab.write_notebook("drops.ipynb", ["1", "2"]))
+    panel = Panel(page).open()
+    cell = page.page.locator(".jp-Notebook .jp-Cell").nth(0)
+    cell_id = page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets[0].model.id"
+    )
+    drag(page, cell.locator(".jp-InputPrompt"), panel.prompt)
+    expect(panel.prompt).to_have_value(f"@cell:{cell_id} ")
+    file = page.page.locator(".jp-DirListing-item", has_text="dropped.csv")
+    drag(page, file.locator(".jp-DirListing-itemName"), panel.prompt)
+
+    expect(panel.prompt).to_have_value(f"@cell:{cell_id} @dropped.csv ")
+    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 2
+
+
+def test_settings_take_effect_at_once(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """Which key sends, and what the agent may do, change in the settings editor, live."""
+    name = "settings.ipynb"
+    page, panel = opened(lab, page_for, server, name, permissions="ask")
+    settings = lab.write_settings("jupyter-ctx:plugin", "{}")
+    mode = panel.root.get_by_role("button", name="Permissions:")
+    try:
+        expect(mode).to_have_accessible_name("Permissions: ask first")
+        page.command("settingeditor:open", query="Agent")
+        form = page.page.locator("[id='jp-SettingsEditor-jupyter-ctx:plugin']")
+        form.locator("select[id$='_agent_permissions']").select_option(label="Only reading")
+        expect(mode).not_to_have_accessible_name("Permissions: ask first")
+        form.locator("select[id$='_agent_permissions']").select_option(index=0)
+        expect(mode).to_have_accessible_name("Permissions: ask first")
+        form.locator("input[id$='_enterSends']").uncheck()
+        page.open(name)
+
+        server.append("Sent.")
+        panel.prompt.fill("one")
+        panel.prompt.press("Enter")
+        panel.prompt.press_sequentially("two")
+        expect(panel.prompt).to_have_value("one\ntwo")
+        panel.prompt.press("Shift+Enter")
+        expect(panel.turn(1)).to_contain_text("Sent.", timeout=TURN_MS)
+    finally:
+        settings.unlink(missing_ok=True)
+
+
+def test_hostile_text_in_the_panel_is_inert(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """Answers, prompts, tool outputs and summaries run nothing and load nothing from elsewhere."""
+    settings = "import os; os.environ['JUPYTER_CTX_TAIL_TOKENS'] = '0'"
+    page, panel = opened(lab, page_for, server, "hostile_panel.ipynb", settings=settings)
+    asked: list[str] = []
+    page.page.on("request", lambda request: asked.append(request.url))
+    everything = "\n\n".join(HOSTILE) + "\n\n# The end\n"
+    show = f"display({{'text/html': {everything!r}, 'text/markdown': {everything!r}}}, raw=True)"
+    server.append(everything)
+    panel.ask(everything.replace("/", "∕", 1))
+    panel.wait_done()
+    expect(panel.turn(1).get_by_role("heading", name="The end")).to_be_visible()
+    server.append(reply(tools=[("run_code", {"code": show})]), "Done. " * 2_000)
+    panel.ask("Show it")
+    panel.wait_done()
+    for row in panel.turn(2).locator("details").all():
+        row.locator("summary").first.click()
+    expect(panel.turn(2).locator(".jctx-outputs:visible")).to_be_visible(timeout=TURN_MS)
+    server.append(f"<summary>{everything}</summary>")
+    panel.ask("/compact")
+    divider = panel.log.locator("details.jctx-compact")
+    expect(divider).to_contain_text("Compacted", timeout=TURN_MS)
+    divider.locator("summary").first.click()
+    expect(divider.get_by_role("heading", name="The end").first).to_be_visible()
+
+    assert panel.log.evaluate(FIND) == []
+    assert page.page.evaluate("() => window.pwned") is None
+    assert [url for url in asked if "attacker.invalid" in url] == []
+
+
+def test_remote_pictures_are_links_until_they_are_wanted(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """A picture of another site is a link with its words; nothing is asked of that site."""
+    page, panel = opened(lab, page_for, server, "pictures.ipynb")
+    asked: list[str] = []
+    page.page.on("request", lambda request: asked.append(request.url))
+    server.append("![a chart](https://pictures.invalid/chart.png)\n")
+    panel.ask("Show a picture")
+    panel.wait_done()
+
+    link = panel.turn(1).get_by_role("link", name="a chart")
+    expect(link).to_have_attribute("href", "https://pictures.invalid/chart.png")
+    assert [url for url in asked if "pictures.invalid" in url] == []
+
+
+def test_the_panel_works_in_notebook_7(
+    lab: LabServer, browser: Browser, server: FakeAnthropic
+) -> None:
+    """The same panel stands beside a notebook in Notebook 7, and a turn runs there."""
+    path = lab.write_notebook("seven.ipynb", [connected(server, "auto")])
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    try:
+        page = NotebookPage(context.new_page(), f"{lab.url}/notebooks/{path}")
+        page.run_cell(0)
+        panel = Panel(page).open()
+        server.append(reply("Half", Hold("mid"), " and whole."))
+        panel.ask("Hello")
+        server.wait_held("mid")
+        expect(panel.turn(1)).to_contain_text("Half")
+        server.release("mid")
+        panel.wait_done()
+        expect(panel.turn(1)).to_contain_text("Half and whole.")
+        assert page.errors == []
+    finally:
+        context.close()
