@@ -390,6 +390,8 @@ class Agent:
 
         if self.widgets is not None and isinstance(renderer, CellRenderer):
             renderer.find_live = self.widgets.for_cell(settings.cell_widget)
+            if renderer.find_live is not None and self.link is not None:
+                self.link.remember_cell()
 
     def _look_up(self, mentions: Sequence[Mention]) -> tuple[Attachment, ...]:
         """The same for a cell's thread; blocks."""

@@ -526,6 +526,7 @@ def _make_widgets(gauge: Gauge, link: FrontendLink, door: Door) -> Widgets:
         lambda: door.panels,
         lambda: link.has_page and link.shows_widgets,
         door.open,
+        link.stay_busy,
     )
 
 

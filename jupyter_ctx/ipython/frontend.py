@@ -332,6 +332,22 @@ class FrontendLink:
         if loop is not None:
             loop.add_callback(self._say_busy)
 
+    def remember_cell(self) -> None:
+        """Note the request that runs the cell; on the main thread."""
+        self._parent = self._find_parent()
+
+    def stay_busy(self) -> None:
+        """The same after an ordinary comm message; on the thread that handles it.
+
+        A subshell, which has a loop of its own, says "idle" as soon as it is handled.
+        """
+        if threading.current_thread() is threading.main_thread():
+            return
+        try:
+            asyncio.get_running_loop().call_soon(self._say_busy)
+        except RuntimeError:  # no subshell's thread
+            _log.debug("There is no loop here.")
+
     def _say_busy(self) -> None:
         kernel = self._kernel
         parent = self.find_call()

@@ -17,6 +17,8 @@ Mode: TypeAlias = Literal["cell", "panel"]
 """Below a running cell: what it does, Stop and questions. Or the whole conversation."""
 
 STATIC = Path(__file__).parent / "static"
+WIDGET_PROTOCOL = "2.1.0"
+"""The protocol of Jupyter widgets that front ends look for when a widget is announced."""
 VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
 _log = logging.getLogger(__name__)
@@ -28,15 +30,19 @@ class WidgetComm:
     Where ipykernel can do that (7.4 and later), what a page says is heard as soon as the kernel has
     it: on the shell channel's thread, while a cell blocks the main thread. The same message comes
     again later, so whoever hears it must know a call by its id, and take no harm of another heard
-    twice. `leave` is called with comm and client of a page that goes.
+    twice. `leave` is called with comm and client of a page that goes; `handled` on the thread that
+    has handled a message.
     """
 
-    def __init__(self, mode: Mode, leave: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, mode: Mode, leave: Callable[[str, str], None], handled: Callable[[], None]
+    ) -> None:
         self._leave = leave
+        self._handled = handled
         self._hear: list[Callable[[Any], object]] = []
         self._is_open = False
         self._widget: Any = _widget_class()(mode=mode)
-        self._widget.on_msg(lambda widget, content, buffers: self._take(content))
+        self._widget.on_msg(lambda widget, content, buffers: self._handle(content))
         comm = self._widget.comm
         if hasattr(comm, "_reply_subshell_for"):
             comm._reply_subshell_for = self._route
@@ -74,6 +80,11 @@ class WidgetComm:
         """Take the widget out of its pages."""
         self._widget.close()
 
+    def _handle(self, content: object) -> None:
+        """Hear a message where the front end or ipykernel sent it: on any thread."""
+        self._take(content)
+        self._handled()
+
     def _take(self, content: object) -> None:
         match content:
             case {"type": "bye", "client": str(client)}:
@@ -98,6 +109,7 @@ class Widgets:
     `join` has a widget's comm hear and be told what every page of ours is, `leave` is told of one
     of its pages that goes. `panels` gives the comms on which the panel is open, `is_shown` whether
     the front end has said that it shows widgets, `tell_turns` has turns told from now on.
+    `handled` is called where a message was handled.
     """
 
     def __init__(
@@ -107,18 +119,20 @@ class Widgets:
         panels: Callable[[], Collection[str]],
         is_shown: Callable[[], bool],
         tell_turns: Callable[[], None],
+        handled: Callable[[], None],
     ) -> None:
         self._join = join
         self._leave = leave
         self._panels = panels
         self._is_shown = is_shown
         self._tell_turns = tell_turns
+        self._handled = handled
         self._made: dict[Mode, WidgetComm] = {}
 
     def get(self, mode: Mode) -> WidgetComm:
         """Return the widget of that mode. Raises ImportError or OSError if it cannot be made."""
         if mode not in self._made:
-            made = self._made[mode] = WidgetComm(mode, self._leave)
+            made = self._made[mode] = WidgetComm(mode, self._leave, self._handled)
             made.on_close(lambda message: self._made.pop(mode, None))
             self._join(made)
             made.open()
@@ -162,7 +176,6 @@ def _widget_class() -> Any:
     """Return the widget's class; its script and style are read once."""
     import anywidget
     from comm import create_comm
-    from ipywidgets._version import __protocol_version__
     from traitlets import Unicode
 
     class AgentWidget(anywidget.AnyWidget):
@@ -177,11 +190,13 @@ def _widget_class() -> Any:
         carried = Unicode("").tag(sync=True)
 
         def open(self) -> None:
-            if self.comm is None:
-                self.comm = create_comm(target_name="jupyter.widget", primary=False)
+            own: Any = self
+            if own.comm is None:
+                own.comm = create_comm(target_name="jupyter.widget", primary=False)
 
         def announce(self) -> None:
-            data = {"state": self.get_state(), "buffer_paths": []}
-            self.comm.open(data=data, metadata={"version": __protocol_version__})
+            own: Any = self
+            data = {"state": own.get_state(), "buffer_paths": []}
+            own.comm.open(data=data, metadata={"version": WIDGET_PROTOCOL})
 
     return AgentWidget

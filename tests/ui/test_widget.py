@@ -22,6 +22,13 @@ from .test_hostile_text import FIND
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
+BUSY = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+
+BLOCKS = 15
+"""So many hostile texts make up one answer, each a block of its own."""
+
+INSIDE = f"root => [...root.querySelectorAll('.jctx-answer .jctx-md, pre')].flatMap({FIND})"
+
 Open: TypeAlias = Callable[..., NotebookPage]
 
 
@@ -60,7 +67,8 @@ def opened(lab: LabServer, page_for: PageFor) -> Open:
 def saved(lab: LabServer, page: NotebookPage, name: str) -> nbformat.NotebookNode:
     """Save the notebook and return what is in its file."""
     page.command("docmanager:save")
-    return nbformat.read(lab.root_dir / name, as_version=4)
+    notebook: nbformat.NotebookNode = nbformat.read(lab.root_dir / name, as_version=4)
+    return notebook
 
 
 def test_a_turn_is_live_and_then_static(lab: LabServer, opened: Open) -> None:
@@ -81,6 +89,7 @@ def test_a_turn_is_live_and_then_static(lab: LabServer, opened: Open) -> None:
         expect(live.root).to_contain_text("Let me look.")
         live.allow()
         server.wait_held("slow", 60)
+        page.page.wait_for_function(BUSY)
         expect(live.root.locator(".jctx-tools")).to_contain_text("Ran code")
         live.stop_button.click()
         expect(page.output_area(1)).to_contain_text("Stopped by you", timeout=TURN_MS)
@@ -127,21 +136,19 @@ def test_the_panel_answers_and_survives_a_reload(lab: LabServer, opened: Open) -
 
 def test_hostile_text_is_inert_in_the_widget(lab: LabServer, opened: Open) -> None:
     """No payload runs a script, loads anything or leaves an element that could."""
-    with FakeAnthropic(list(HOSTILE)) as server:
+    parts = [HOSTILE[at : at + BLOCKS] for at in range(0, len(HOSTILE), BLOCKS)]
+    with FakeAnthropic([reply(*part) for part in parts]) as server:
         page = opened("widget_hostile.ipynb", server, "%agent /panel", permissions="auto")
         asked: list[str] = []
         page.page.on("request", lambda request: asked.append(request.url))
         page.run_cell(1)
         panel = WidgetPanel(page, 1)
         expect(panel.prompt).to_be_enabled(timeout=TURN_MS)
-        for number in range(1, len(HOSTILE) + 1):
+        for number in range(1, len(parts) + 1):
             panel.ask(f"Answer {number}")
             expect(panel.turn(number)).to_contain_text("tokens", timeout=TURN_MS)
-        answers = panel.log.locator(".jctx-md")
-        assert answers.count() > len(HOSTILE) / 2
-        assert [
-            one for at in range(answers.count()) for one in answers.nth(at).evaluate(FIND)
-        ] == []
+        expect(panel.log.locator(".jctx-answer")).to_have_count(len(HOSTILE))
+        assert panel.root.evaluate(INSIDE) == []
 
         assert page.page.evaluate("() => window.pwned") is None
         assert [url for url in asked if "attacker.invalid" in url] == []
