@@ -96,6 +96,7 @@ class PanelService:
         self._labels: tuple[Item, ...] = ()
         self._is_closed = False
         self._pages: dict[str, str] = {}
+        self._silent: dict[str, str] = {}
         self.awaits_page = False
         """A widget was just put below the running cell: its page has no time to open the panel."""
         self._turn = self._step = 0
@@ -126,6 +127,8 @@ class PanelService:
 
     def handle(self, call: Call) -> None:
         """Carry out a call and answer it; one that takes longer is answered later."""
+        if call.client in self._silent:
+            self.note_page(call)
         try:
             op, args = call.read()
             run = ops.OPS.get(op)
@@ -178,6 +181,7 @@ class PanelService:
 
     def note_page(self, call: Call) -> None:
         """A page has the panel open."""
+        self._silent.pop(call.client, None)
         self._pages[call.client] = call.comm_id
 
     @property
@@ -463,6 +467,8 @@ class PanelService:
             must_wait=is_ours,
             coming=self._calls_behind(use),
         )
+        if answer is None:  # pages that said nothing are asked again once they are heard
+            self._silent, self._pages = {**self._silent, **self._pages}, {}
         if answer == "once":
             self._decisions[use.id] = "once"
         elif isinstance(answer, Always):

@@ -75,15 +75,21 @@ def test_without_a_word_from_the_page_the_cell_asks(
     kernel: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:
     """A page that does not say in 3 s that it shows the question is not waited for."""
-    server.append(reply(run("a = 1")), "Done.")
+    server.append(reply(run("a = 1"), run("b = 2")), "Done.")
     page.open()
-    ran = kernel.execute("%agent go", stdin_replies=["y"])
+    ran = kernel.execute("%agent go", stdin_replies=["y", "y"])
     assert ran.ok
-    assert len(ran.questions) == 1
+    assert len(ran.questions) == 2
+    assert len(page.of("question")) == 1, "a page that is silent is not waited for again"
     question = page.wait_for("question")
     assert page.wait_for("question_closed", id=question["id"])["how"] == "elsewhere"
     with pytest.raises(Refusal, match="gone"):
         decide(page, question, "deny")
+
+    server.append(reply(run("c = 3")), "Done.")
+    cell = kernel.submit("%agent on", allow_stdin=True)
+    decide(page, page.wait_for("question", text="c = 3"), "once")
+    assert kernel.collect(cell).questions == []
 
 
 def test_another_text_than_the_one_asked_about_is_a_denial(

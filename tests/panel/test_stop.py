@@ -83,7 +83,7 @@ def test_a_turn_below_a_cell(free: RealKernel, server: FakeAnthropic, page: Pane
 def test_a_turn_that_has_not_begun_behind_a_cell(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:
-    """A prompt given while a cell runs waits for it to look around, and can be stopped meanwhile."""
+    """A prompt given while a cell runs waits for that, and can be stopped meanwhile."""
     page.open()
     cell = free.submit("print('asks')\nanswer = input('?')", allow_stdin=True)
     free.wait_for_text(cell, "asks")
