@@ -89,7 +89,7 @@ export class CellEdits implements IDisposable {
 
   /** The bridge has changed a cell: the call that did it is told of afterwards. */
   take(edited: IEdited): void {
-    this._earlier.set(edited.cellId, this._made.get(edited.cellId)?.toolUseId ?? null);
+    this._earlier.set(edited.cellId, new Set(this._known));
     this._edited.set(edited.cellId, edited);
     this._drop(edited.cellId);
     this._changed.emit();
@@ -123,6 +123,9 @@ export class CellEdits implements IDisposable {
       }
     }
     this._made = madeEdits(conversation);
+    for (const { toolUseId } of this._made.values()) {
+      this._known.add(toolUseId);
+    }
     const stood = this._standing;
     this._standing = this._stands();
     if (before !== this._proposals || !isSame(stood, this._standing)) {
@@ -179,7 +182,7 @@ export class CellEdits implements IDisposable {
     const standing = new Map<string, IStanding>();
     for (const [cellId, { before, after }] of this._edited) {
       const made = this._made.get(cellId);
-      if (made && made.toolUseId !== this._earlier.get(cellId)) {
+      if (made && !this._earlier.get(cellId)?.has(made.toolUseId)) {
         const stood = this._standing.get(cellId);
         const isSame = stood?.toolUseId === made.toolUseId;
         standing.set(cellId, isSame ? stood : { ...made, before, after });
@@ -203,8 +206,9 @@ export class CellEdits implements IDisposable {
   private readonly _faults = new Map<string, string>();
   private readonly _sent = new Set<string>();
   private readonly _edited = new Map<string, IEdited>();
-  /** By cell: the call whose edit was the newest when the bridge changed it. */
-  private readonly _earlier = new Map<string, string | null>();
+  /** Calls that have made an edit; by cell, those that had when the bridge changed it last. */
+  private readonly _known = new Set<string>();
+  private readonly _earlier = new Map<string, ReadonlySet<string>>();
   private _made: ReadonlyMap<string, IMadeEdit> = new Map();
   private _standing: ReadonlyMap<string, IStanding> = new Map();
   private _proposals: readonly IProposal[] = [];
