@@ -111,6 +111,25 @@ def test_the_front_end_is_installed_and_whole() -> None:
     assert json.loads((installed / "install.json").read_text())["packageName"] == "jupyter-ctx"
 
 
+def test_the_widget_is_built_and_small() -> None:
+    """Its script is one file of at most 250 KB before compression, with no JupyterLab in it.
+
+    It is shipped in wheel and sdist though git does not keep it, and made by the same build.
+    """
+    built = Path(jupyter_ctx.__file__).parent / "panel" / "static"
+    script = (built / "widget.js").read_text(encoding="utf-8")
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+
+    assert len(script.encode()) <= 250_000
+    assert "@jupyterlab/" not in script
+    assert not re.search(r"\bimport\s*[({'\"]", script)
+    assert (built / "widget.css").stat().st_size > 10_000
+    assert "jupyter_ctx/panel/static" in hatch["targets"]["wheel"]["artifacts"]
+    assert "jupyter_ctx/panel/static" in hatch["targets"]["sdist"]["artifacts"]
+    hook = hatch["hooks"]["jupyter-builder"]
+    assert "jupyter_ctx/panel/static/widget.js" in hook["ensured-targets"]
+
+
 def test_the_view_imports_react_only() -> None:
     """One view serves two mounts, so what draws knows no front end."""
     shared = [*(FRONT / "src" / "view").glob("*"), FRONT / "src/state.ts", FRONT / "src/events.ts"]

@@ -237,7 +237,8 @@ def test_what_is_no_call_changes_nothing(shown: RealKernel, server: FakeAnthropi
         page.send({**page.part("v2", '{"op":"stop","args":{}}'), "version": 2})
         with pytest.raises(Refusal, match="version"):
             page.wait_answer("v2")
-        for data in (None, [], "stop", {"type": "call"}, {"type": "call", "id": 3, "client": "x"}):
+        bad: tuple[Any, ...] = (None, [], "stop", {"type": "call"}, {"type": "call", "id": 3})
+        for data in bad:
             page.send(data)
         page.send_raw({"method": "custom"})
         page.send_raw("stop")
