@@ -29,9 +29,9 @@ from .traits import JupyterCtx
 
 if TYPE_CHECKING:
     from ..core.ports import Model, ModelFacts
+    from ..panel.cell import PanelCells
     from ..panel.door import Door
     from ..panel.service import PanelService
-    from ..panel.widget import Widgets
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
     from ..tools import Registry
@@ -91,7 +91,6 @@ class Extension:
         if manager is not None:
             from .frontend import FrontendLink
             from .gauge import Gauge
-            from .panelcell import PanelCell
 
             agent.gauge = gauge = Gauge(manager, agent.look)
             undo.callback(gauge.close)
@@ -104,8 +103,7 @@ class Extension:
             undo.callback(door.close)
             link.on_call, link.find_call = door.calls.hear, door.find_call
             gauge.attach(link.greet, link.hear, door.leave)
-            agent.widgets = _make_widgets(gauge, link, door)
-            agent.panel_cell = PanelCell(shell, agent.widgets, door.record)
+            agent.below = _make_below(shell, gauge, link, door)
 
     def close(self) -> None:
         """Take everything out of the shell."""
@@ -511,16 +509,15 @@ def _open_door(shell: Any, agent: Agent, recorder: CellRecorder, gauge: Gauge) -
     def post(function: Callable[[], None]) -> bool:
         return "bridge" in vars(agent) and agent.bridge.post(function)
 
-    door = Door(shell.kernel, gauge, post, make)
-    gauge.epoch = door.epoch
-    return door
+    return Door(shell.kernel, gauge, post, make)
 
 
-def _make_widgets(gauge: Gauge, link: FrontendLink, door: Door) -> Widgets:
+def _make_below(shell: Any, gauge: Gauge, link: FrontendLink, door: Door) -> PanelCells:
     """Have the panel shown in outputs too; the gauge closes what is made."""
+    from ..panel.cell import PanelCells
     from ..panel.widget import Widgets
 
-    return Widgets(
+    widgets = Widgets(
         gauge.join,
         door.leave,
         lambda: door.panels,
@@ -528,6 +525,7 @@ def _make_widgets(gauge: Gauge, link: FrontendLink, door: Door) -> Widgets:
         door.open,
         link.stay_busy,
     )
+    return PanelCells(shell, widgets, door.record)
 
 
 def _complete(agent: Agent, text: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -41,15 +42,14 @@ class Gauge:
     `manager` is the kernel's comm manager.
     """
 
-    epoch = ""
-    """Names this load of the extension, for the panel; in every hello."""
-
     def __init__(
         self,
         manager: Any,
         look: Callable[[], tuple[str, str, Mapping[str, object]] | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.epoch = secrets.token_hex(8)
+        """Names this load of the extension, for the panel; in every hello."""
         self._manager = manager
         self._look = look
         self._clock = clock

@@ -5,7 +5,6 @@ A call is carried out on the loop of the turns; before there is one, on the idle
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +22,8 @@ BUSY_TEXT = "The kernel is busy, and no session is open yet. Ask again when it i
 
 class Pages(Protocol):
     """The comms of one kernel."""
+
+    epoch: str
 
     def tell(self, message: Mapping[str, object], comm_id: str | None = None) -> None:
         """Send a message on one comm, or on all."""
@@ -43,7 +44,7 @@ class Door:
         post: Callable[[Callable[[], None]], bool],
         make: Callable[[Door], PanelService],
     ) -> None:
-        self.epoch = secrets.token_hex(8)
+        self.epoch = pages.epoch
         self.calls = Calls(self._take, self._refuse)
         self._kernel = kernel
         self._pages = pages

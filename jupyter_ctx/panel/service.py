@@ -101,6 +101,7 @@ class PanelService:
         """A widget was just put below the running cell: its page has no time to open the panel."""
         self._turn = self._step = 0
         self._running_tool: str | None = None
+        self._sink: PanelSink | None = None
         self._inputs: dict[str, Json] = {}
         self._decisions: dict[str, Decision] = {}
         self._edited_by: dict[int, str] = {}
@@ -357,6 +358,7 @@ class PanelService:
                 self._step = step
             case ToolStarted(tool_use_id=tool_use_id, input=given):
                 self._running_tool, self._inputs[tool_use_id] = tool_use_id, given
+                self._sink = None
             case ToolFinished():
                 self._running_tool = None
             case _:
@@ -437,12 +439,13 @@ class PanelService:
 
     def make_sink(self) -> PanelSink:
         """Return where the output of the code of the panel's turn is shown."""
-        return PanelSink(self.tell, self._turn, self._running_tool or "")
+        self._sink = PanelSink(self.tell, self._turn, self._running_tool or "")
+        return self._sink
 
     def take_raw(self, text: str) -> None:
         """Tell what a call wrote past Python's streams, while its tool runs."""
-        if (tool := self._running_tool) is not None:
-            sink = PanelSink(self.tell, self._turn, tool)
+        if self._running_tool is not None:
+            sink = self._sink or self.make_sink()
             sink.stream("stdout", text)
             sink.close()
 

@@ -6,7 +6,7 @@ import pytest
 
 from ..fake_anthropic import FakeAnthropic, Hold, call, reply
 from ..kernels import RealKernel
-from .client import PanelPage, Refusal, panel_page
+from .client import Item, PanelPage, Refusal, panel_page
 from .conftest import LOAD
 
 
@@ -82,14 +82,25 @@ def test_a_second_page_and_a_reload_see_the_running_turn_once(
             "first",
             "second",
         ]
-        seen = "".join(i["text"] for i in found["items"] if i["kind"] == "text_delta")
         server.release("half")
         for one in (page, other):
-            one.wait_for("turn_finished", text="Half and whole.")
-            assert seen + one.text == "Half and whole."
+            one.wait_for("turn_finished", turn=2)
+            assert blocks([*found["items"], *one.items]) == ["Half ", "and whole."]
     with pytest.raises(Refusal):
         page.call("earlier", before="x")
     assert page.call("earlier", before=2, turns=1)["first_turn"] == 1
+
+
+def blocks(items: list[Item]) -> list[str]:
+    """Return the text blocks of turn 2, as a page puts them together."""
+    texts: dict[int, str] = {}
+    for item in items:
+        if item.get("turn") == 2 and item["kind"] == "text_delta":
+            texts[item["block"]] = texts.get(item["block"], "") + item["text"]
+        if item.get("turn") == 2 and item["kind"] == "text_finished":
+            assert texts.get(item["block"], item["text"]) == item["text"], "some of it came twice"
+            texts[item["block"]] = item["text"]
+    return list(texts.values())
 
 
 def test_a_page_that_comes_after_a_restart_finds_the_conversation(
