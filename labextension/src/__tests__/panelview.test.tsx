@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { reduce } from '../conversation';
 import type { IConversation } from '../conversation';
@@ -17,6 +17,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.restoreAllMocks();
   stage.end();
 });
 
@@ -469,6 +470,32 @@ describe('a turn', () => {
     await stage.click(stage.button('Rewind and edit'));
     expect(stage.host.told('rewind')).toEqual([{ turn: 1 }]);
     expect(stage.prompt.value).toBe('How does churn change by cohort?');
+  });
+});
+
+describe('the rows of the log', () => {
+  it('are gone through by the arrows', async () => {
+    await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? []).slice(0, -1)));
+    vi.spyOn(Element.prototype, 'getClientRects').mockReturnValue([{}] as unknown as DOMRectList);
+    const rows = stage.all('.jctx-tools summary');
+    rows[0]?.focus();
+    expect(await stage.press(rows[0] as HTMLElement, 'ArrowDown')).toBe(true);
+    expect(document.activeElement).toBe(rows[1]);
+    await stage.press(rows[1] as HTMLElement, 'ArrowRight');
+    expect(rows[1]?.parentElement?.hasAttribute('open')).toBe(true);
+    await stage.press(rows[1] as HTMLElement, 'ArrowLeft');
+    expect(rows[1]?.parentElement?.hasAttribute('open')).toBe(false);
+  });
+});
+
+describe('a question that nobody answered here', () => {
+  it('says how it ended', async () => {
+    const asked = fold(until('turn_question', 'question'));
+    const closed: Item = { kind: 'question_closed', id: 'q1', how: 'elsewhere', reason: '' };
+    await stage.show(reduce(asked, closed));
+
+    expect(stage.all('.jctx-ask')).toHaveLength(0);
+    expect(stage.find('.jctx-log').textContent).toContain('The question was answered elsewhere.');
   });
 });
 

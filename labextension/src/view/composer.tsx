@@ -268,7 +268,7 @@ export const Composer = React.forwardRef<IComposer, IComposerProps>(
             <span className="grow" />
             <button
               type="button"
-              className="plain stop"
+              className={isStopping ? 'plain stop stopping' : 'plain stop'}
               disabled={!isRunning}
               title={isStopping ? 'Press again to interrupt the kernel' : 'Stop (Ctrl .)'}
               onClick={stop}

@@ -34,6 +34,7 @@ interface ILog {
 export function Log(props: ILog): React.ReactElement {
   const { conversation, context, takesFocus, edit, addEarlier, first, children } = props;
   const { log, live, question } = conversation;
+  const closed = closedLine(conversation.closed);
   const node = React.useRef<HTMLDivElement>(null);
   const inner = React.useRef<HTMLDivElement>(null);
   const { isAtEnd, toEnd, onScroll } = useEnd(node, inner, log.length > 0 || live !== null);
@@ -63,10 +64,34 @@ export function Log(props: ILog): React.ReactElement {
     },
     [window, reserve]
   );
-  const entries = live === null ? log : [...log, live];
-  const lastTurn = findLast(entries, isTurn);
-  const isAsked = (entry: LogEntry): boolean =>
-    question !== null && entry.kind === 'turn' && entry === lastTurn;
+  const lastTurn = live ?? findLast(log, isTurn);
+  const draw = (key: string, entry: LogEntry): React.ReactNode => {
+    const isAsked = entry === lastTurn && question !== null;
+    return entry.kind === 'turn' ? (
+      <Turn
+        key={key}
+        turn={entry}
+        isLive={entry === live}
+        isLast={entry === lastTurn}
+        question={isAsked ? question : null}
+        takesFocus={isAsked && takesFocus}
+        drawAside={drawAside}
+        edit={edit}
+      />
+    ) : (
+      <div key={key} className="jctx-aside">
+        {drawAside(entry, !known.has(key))}
+      </div>
+    );
+  };
+  // While the running turn grows, what is settled is not even looked at.
+  const isIdle = live === null;
+  const settled = React.useMemo(
+    () => keysOf(log).map(({ key, entry }) => draw(key, entry)),
+    // `draw` reads no more than these of what can change
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+    [log, isIdle, isIdle && question, isIdle && takesFocus, drawAside, edit]
+  );
   return (
     <div className="jctx-main">
       <div
@@ -77,29 +102,17 @@ export function Log(props: ILog): React.ReactElement {
         tabIndex={0}
         ref={node}
         onScroll={onScroll}
+        onKeyDown={moveByRow}
       >
         <div ref={inner}>
           {conversation.hasEarlier && addEarlier && (
             <Earlier before={conversation.firstTurn ?? 0} add={addEarlier} />
           )}
-          {entries.length === 0 && first}
-          {keysOf(entries).map(({ key, entry }) =>
-            entry.kind === 'turn' ? (
-              <Turn
-                key={key}
-                turn={entry}
-                isLive={entry === live}
-                isLast={entry === lastTurn}
-                question={isAsked(entry) ? question : null}
-                takesFocus={takesFocus}
-                drawAside={drawAside}
-                edit={edit}
-              />
-            ) : (
-              <div key={key} className="jctx-aside">
-                {drawAside(entry, !known.has(key))}
-              </div>
-            )
+          {isIdle && log.length === 0 && first}
+          {settled}
+          {live && draw(`turn ${live.turn}`, live)}
+          {closed && question === null && live && (
+            <div className="jctx-closed small quiet">{closed}</div>
           )}
           {question && !lastTurn && (
             <Permission key={question.id} question={question} takesFocus={takesFocus} />
@@ -117,6 +130,42 @@ export function Log(props: ILog): React.ReactElement {
       {children}
     </div>
   );
+}
+
+/** How a question ended that nobody answered here; of an answer given here the step's row tells. */
+function closedLine(closed: IConversation['closed']): string {
+  if (closed?.how === 'expired') {
+    return 'The question is closed: it was not answered in time.';
+  }
+  return closed?.how === 'elsewhere' ? 'The question was answered elsewhere.' : '';
+}
+
+/** On a row: up and down go to the next one, right and left open and close it. */
+function moveByRow(event: React.KeyboardEvent<HTMLElement>): void {
+  const row = event.target as HTMLElement;
+  const details = row.parentElement;
+  if (row.tagName !== 'SUMMARY' || !details || event.ctrlKey || event.altKey || event.metaKey) {
+    return;
+  }
+  const rows = [...event.currentTarget.querySelectorAll('summary')].filter(
+    one => one.getClientRects().length > 0
+  );
+  const at = rows.indexOf(row);
+  switch (event.key) {
+    case 'ArrowDown':
+      rows[at + 1]?.focus();
+      break;
+    case 'ArrowUp':
+      rows[at - 1]?.focus();
+      break;
+    case 'ArrowRight':
+    case 'ArrowLeft':
+      details.toggleAttribute('open', event.key === 'ArrowRight');
+      break;
+    default:
+      return;
+  }
+  event.preventDefault();
 }
 
 /** A turn that a summary replaced: to be read, not to be taken back. */

@@ -7,7 +7,7 @@ import type { IQuestion } from '../panel';
 import { Answer } from './answer';
 import { Copy } from './code';
 import { ask, reasonOf, usePlace } from './context';
-import { formatCount } from './format';
+import { formatCount, formatShort } from './format';
 import { NoteBox, Retry } from './notes';
 import { Permission } from './permission';
 import { FoldedRows, Rows } from './steps';
@@ -213,11 +213,9 @@ function Foot({
     return null;
   }
   const text = turn.parts.flatMap(part => (part.kind === 'text' ? [part.text] : [])).join('\n\n');
-  const facts = [
-    end.tokens === null ? '' : `${formatCount(end.tokens)} tokens`,
-    formatMoney(end.costUsd),
-    formatTime(turn.at + (end.seconds ?? 0))
-  ].filter(Boolean);
+  const facts = [formatMoney(end.costUsd), formatTime(turn.at + (end.seconds ?? 0))].filter(
+    Boolean
+  );
   const rewind = async (): Promise<void> => {
     try {
       await ask(host, 'rewind', { turn: turn.turn });
@@ -233,6 +231,12 @@ function Foot({
     <>
       <div className="jctx-foot">
         <span className="grow" title={end.footer}>
+          {end.tokens !== null && (
+            <>
+              <span className="wide-only">{`${formatCount(end.tokens)} tokens · `}</span>
+              <span className="narrow-only">{`${formatShort(end.tokens)} · `}</span>
+            </>
+          )}
           {facts.join(' · ')}
         </span>
         {text !== '' && <Copy text={text} />}
