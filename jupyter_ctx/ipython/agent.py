@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..core.attachments import Attachment
     from ..core.blocks import ToolUse
     from ..core.events import CtxEvent, TurnFinished
-    from ..panel.widget import Widgets
     from ..session import Session
     from .asked import Asked
     from .asking import InputAsker
@@ -34,9 +33,8 @@ if TYPE_CHECKING:
     from .gauge import Gauge
     from .live import Sink
     from .mentions import Mention
-    from .panelcell import PanelCell
     from .permissions import Answer, AskPermissions, Look, RuleStore
-    from .render import CellRenderer
+    from .render import CellRenderer, Live
     from .reports import Finding
     from .rules import Rule
     from .terminal import TerminalRenderer
@@ -152,18 +150,33 @@ class Panel(Protocol):
         ...
 
 
+class Below(Protocol):
+    """What of the panel is shown below cells."""
+
+    def for_cell(self, setting: Literal["auto", "on", "off"]) -> Callable[[], Live | None] | None:
+        """Return what makes the view of a turn about to begin, None: there is to be none."""
+        ...
+
+    def show(self) -> None:
+        """Show the panel. Raises PromptError."""
+        ...
+
+    def renew(self) -> None:
+        """Bring what is shown of the conversation up to date; from any thread."""
+        ...
+
+
 class Agent:
     """What `%agent` and `jupyter_ctx.current_session()` talk to. One for each kernel.
 
-    `gauge`, `link`, `panel`, `widgets`, `panel_cell` and `opener` are set once they are made: they
-    look back at the agent.
+    `gauge`, `link`, `panel`, `below` and `opener` are set once they are made: they look back at the
+    agent.
     """
 
     gauge: Gauge | None = None
     link: FrontendLink | None = None
     panel: Panel | None = None
-    widgets: Widgets | None = None
-    panel_cell: PanelCell | None = None
+    below: Below | None = None
     opener: Opener
 
     def __init__(self, shell: InteractiveShell, put: Callable[[str, object], None]) -> None:
@@ -241,11 +254,11 @@ class Agent:
 
     def show_panel(self) -> None:
         """Show the panel below the running cell. Raises PromptError where there is none."""
-        if self.panel_cell is None:
+        if self.below is None:
             raise PromptError(NO_PANEL_TEXT)
         if threading.current_thread() is not threading.main_thread():
             raise PromptError(PANEL_HERE_TEXT)
-        self.panel_cell.show()
+        self.below.show()
 
     def find_faults(self) -> Sequence[Finding]:
         """Look at everything a turn needs."""
@@ -388,8 +401,8 @@ class Agent:
         """Have a widget show the turn while it runs, where one is of use."""
         from .render import CellRenderer
 
-        if self.widgets is not None and isinstance(renderer, CellRenderer):
-            renderer.find_live = self.widgets.for_cell(settings.cell_widget)
+        if self.below is not None and isinstance(renderer, CellRenderer):
+            renderer.find_live = self.below.for_cell(settings.cell_widget)
             if renderer.find_live is not None and self.link is not None:
                 self.link.remember_cell()
 
@@ -482,8 +495,8 @@ class Agent:
             self.gauge.send()
         if self.panel is not None:
             self.panel.settle()
-        if self.panel_cell is not None:
-            self.panel_cell.renew()
+        if self.below is not None:
+            self.below.renew()
 
     def _show_with(self, renderer: Renderer) -> _Shower:
         return _Shower(renderer, None if self.gauge is None else self.gauge.flush)

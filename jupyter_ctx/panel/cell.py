@@ -1,27 +1,29 @@
 """The panel below a cell: the widget, and under it the conversation as static Markdown.
 
 The Markdown is renewed at each turn's end, so that the saved notebook can be read without a kernel.
+While a turn runs, a smaller widget may stand below its own cell.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import PromptError
-
-if TYPE_CHECKING:
-    from ..panel.widget import Widgets
+from .widget import WidgetComm, Widgets
 
 WIDGET_TEXT = "The agent's panel: needs a running kernel. %agent /panel shows it again."
 MISSING_TEXT = "The panel below a cell needs anywidget: pip install anywidget"
 
 
-class PanelCell:
-    """Shows the panel in the running cell. `record` gives the conversation: Markdown and text."""
+class PanelCells:
+    """Shows the panel in the running cell. `record` gives the conversation: Markdown and text.
+
+    Implements `ipython.agent.Below`.
+    """
 
     def __init__(
         self, shell: InteractiveShell, widgets: Widgets, record: Callable[[], tuple[str, str]]
@@ -31,6 +33,12 @@ class PanelCell:
         self._record = record
         self._display_id: str | None = None
         self._shown = ("", "")
+
+    def for_cell(
+        self, setting: Literal["auto", "on", "off"]
+    ) -> Callable[[], WidgetComm | None] | None:
+        """Return what makes the widget below the running cell, None if there is to be none."""
+        return self._widgets.for_cell(setting)
 
     def show(self) -> None:
         """Show both, in place of those of an earlier cell. Raises PromptError: no widget there.
