@@ -1,0 +1,50 @@
+"""What a page changes beside the prompts: settings, model, compaction, summary, rewind."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..fake_anthropic import FakeAnthropic
+from ..kernels import RealKernel
+from .client import PanelPage, Refusal
+
+
+def test_settings_count_at_once_and_bad_ones_are_named(
+    kernel: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """Good settings of one call are taken although another is refused, with the reason."""
+    page.open()
+    refused = page.call("configure", settings={"rerun": "replay", "permissions": "nonsense"})
+    assert list(refused["refused"]) == ["permissions"]
+    assert page.call("set_mode", mode="plan")["mode"] == "plan"
+    assert page.wait_for("session", permission_mode="plan")
+    with pytest.raises(Refusal):
+        page.call("set_mode", mode="nonsense")
+    said = page.call("set_model", name="demo")["said"]
+    assert "demo" in said
+    assert page.wait_for("session", model="demo")["is_demo"] is True
+
+
+def test_a_compaction_is_made_edited_and_undone_and_a_turn_rewound(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """Each is answered when it is done, and told to every page as an item."""
+    free.execute("%config JupyterCtx.window_tokens = 32_000")
+    server.append("A long answer. " * 900, "A long answer. " * 900, "A summary of it all.")
+    page.open()
+    for n in (1, 2):
+        page.call("submit", text=f"prompt {n}")
+        page.wait_for("turn_finished", turn=n)
+    assert page.call("compact", focus="")["n"] == 1
+    assert page.wait_for("compaction_finished")["n"] == 1
+    assert page.call("summary", n=None)["n"] == 1
+    page.call("edit_summary", n=1, text="Only this.")
+    assert page.wait_for("summary_changed", condition="edited")["n"] == 1
+    page.call("undo_summary")
+    assert page.wait_for("summary_changed", condition="undone")["n"] == 1
+    page.call("rewind", turn=2)
+    assert page.wait_for("rewound")["turn"] == 2
+    prompts = [i["prompt"] for i in page.open()["items"] if i["kind"] == "turn_started"]
+    assert prompts == ["prompt 1"]
+    with pytest.raises(Refusal):
+        page.call("rewind", turn=9)
