@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ print("shown")
 """
 
 
-def run(code: str) -> object:
+def run(code: str) -> Any:
     return call("run_code", code=code)
 
 
