@@ -38,9 +38,13 @@ class Panel:
         return self
 
     def ask(self, text: str) -> None:
-        """Type a prompt and send it."""
+        """Type a prompt, send it, and wait until it stands there or waits."""
+        there = self.log.get_by_role("article").or_(self.root.locator(".jctx-queue li"))
+        before = there.count()
         self.prompt.fill(text)
         self.prompt.press("Enter")
+        if text != "/compact":  # which shows a divider
+            expect(there).not_to_have_count(before, timeout=TURN_MS)
 
     def turn(self, number: int) -> Locator:
         """Return turn `number` in the conversation."""

@@ -130,6 +130,7 @@ def test_without_a_notebook_it_says_so(lab: LabServer, page_for: PageFor) -> Non
     panel = Panel(page).open()
     panel.ask("/help")
     expect(panel.log).to_contain_text("/compact", timeout=TURN_MS)
+    page.command("docmanager:save")
     page.command("application:close")
     expect(fault(page)).to_contain_text("Open a notebook to begin.")
 
@@ -176,7 +177,7 @@ def test_a_cells_menu_asks_about_it(lab: LabServer, page_for: PageFor) -> None:
         "() => window.jupyterapp.shell.currentWidget.content.widgets.map(one => one.model.id)"
     )
     cells.nth(1).locator(".jp-InputPrompt").click(button="right")
-    expect(menu.get_by_text("Fix This Error With the Agent")).to_have_count(0)
+    expect(menu.get_by_text("Fix This Error With the Agent")).to_be_hidden()
     menu.get_by_text("Ask the Agent About This Cell").click()
     panel = Panel(page)
     expect(panel.prompt).to_have_value(f"@cell:{ids[1]} ", timeout=TURN_MS)
@@ -235,6 +236,7 @@ def test_settings_take_effect_at_once(
         form.locator("select[id$='_agent_permissions']").select_option(index=0)
         expect(mode).to_have_accessible_name("Permissions: ask first")
         form.locator("input[id$='_enterSends']").uncheck()
+        expect(page.page.locator(".jctx-side[data-send-on='shift-enter']")).to_have_count(1)
         page.open(name)
 
         server.append("Sent.")
@@ -256,10 +258,12 @@ def test_hostile_text_in_the_panel_is_inert(
     page, panel = opened(lab, page_for, server, "hostile_panel.ipynb", settings=settings)
     asked: list[str] = []
     page.page.on("request", lambda request: asked.append(request.url))
-    everything = "\n\n".join(HOSTILE) + "\n\n# The end\n"
-    show = f"display({{'text/html': {everything!r}, 'text/markdown': {everything!r}}}, raw=True)"
-    server.append(everything)
-    panel.ask(everything.replace("/", "∕", 1))
+    everything = "\n\n".join(HOSTILE)
+    one = "display({{{0!r}: {1!r}, 'text/plain': ''}}, raw=True)"
+    shown = [(mime, text) for text in HOSTILE[:40] for mime in ("text/html", "text/markdown")]
+    show = "\n".join(one.format(*each) for each in (*shown, ("text/markdown", "# Shown")))
+    server.append(reply(*HOSTILE, "# The end"))
+    panel.ask(everything)
     panel.wait_done()
     expect(panel.turn(1).get_by_role("heading", name="The end")).to_be_visible()
     server.append(reply(tools=[("run_code", {"code": show})]), "Done. " * 2_000)
@@ -267,13 +271,14 @@ def test_hostile_text_in_the_panel_is_inert(
     panel.wait_done()
     for row in panel.turn(2).locator("details").all():
         row.locator("summary").first.click()
-    expect(panel.turn(2).locator(".jctx-outputs:visible")).to_be_visible(timeout=TURN_MS)
-    server.append(f"<summary>{everything}</summary>")
+    outputs = panel.turn(2).locator(".jctx-outputs").first
+    expect(outputs.get_by_role("heading", name="Shown")).to_be_attached(timeout=TURN_MS)
+    server.append(f"<summary>\n# Summed up\n\n{everything}\n</summary>")
     panel.ask("/compact")
     divider = panel.log.locator("details.jctx-compact")
     expect(divider).to_contain_text("Compacted", timeout=TURN_MS)
     divider.locator("summary").first.click()
-    expect(divider.get_by_role("heading", name="The end").first).to_be_visible()
+    expect(divider.get_by_role("heading", name="Summed up")).to_be_visible()
 
     assert panel.log.evaluate(FIND) == []
     assert page.page.evaluate("() => window.pwned") is None
@@ -303,7 +308,10 @@ def test_the_panel_works_in_notebook_7(
     path = lab.write_notebook("seven.ipynb", [connected(server, "auto")])
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     try:
-        page = NotebookPage(context.new_page(), f"{lab.url}/notebooks/{path}")
+        errors: list[str] = []
+        blank = context.new_page()
+        blank.on("pageerror", lambda error: errors.append(str(error.stack)))
+        page = NotebookPage(blank, f"{lab.url}/notebooks/{path}")
         page.run_cell(0)
         panel = Panel(page).open()
         server.append(reply("Half", Hold("mid"), " and whole."))
@@ -313,6 +321,6 @@ def test_the_panel_works_in_notebook_7(
         server.release("mid")
         panel.wait_done()
         expect(panel.turn(1)).to_contain_text("Half and whole.")
-        assert page.errors == []
+        assert [error for error in errors if "jupyter-ctx" in error] == []
     finally:
         context.close()

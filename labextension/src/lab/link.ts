@@ -16,6 +16,9 @@ import type { IPanelState, PanelEvent } from '../state';
 import { hindrance, load, otherVersion } from './load';
 import type { Loading } from './load';
 
+/** How often a busy kernel is looked at again, in milliseconds; only whether it is idle. */
+const AGAIN_MS = 1_000;
+
 export class NotebookLink implements IDisposable {
   /** `respond` answers what the notebook's kernel asks of the notebook. */
   constructor(context: ISessionContext, respond: Respond) {
@@ -25,6 +28,7 @@ export class NotebookLink implements IDisposable {
       (op, args) => this.ask(op, args),
       () => {
         this._feedChanged.emit();
+        this._waitIfBusy();
       }
     );
     context.kernelChanged.connect(this._follow, this);
@@ -98,6 +102,9 @@ export class NotebookLink implements IDisposable {
     this._context.kernelChanged.disconnect(this._follow, this);
     this._context.statusChanged.disconnect(this._advance, this);
     this._context.connectionStatusChanged.disconnect(this._advance, this);
+    if (this._timer !== null) {
+      clearTimeout(this._timer);
+    }
     this._client?.dispose();
     this._client = null;
     Signal.clearData(this);
@@ -158,6 +165,17 @@ export class NotebookLink implements IDisposable {
     } else {
       this._isLoading = true;
       void this._load(client);
+    }
+  }
+
+  /** A kernel that was busy may be idle by the time it says so: nothing else would tell. */
+  private _waitIfBusy(): void {
+    if (this.feed.state.is === 'busy' && this._timer === null) {
+      this._timer = setTimeout(() => {
+        this._timer = null;
+        this._advance();
+        this._waitIfBusy();
+      }, AGAIN_MS);
     }
   }
 
@@ -222,6 +240,7 @@ export class NotebookLink implements IDisposable {
   private _loading: Loading = { is: 'none' };
   /** What the kernel lacks, as it said itself. */
   private _failed: Loading | null = null;
+  private _timer: ReturnType<typeof setTimeout> | null = null;
   private _isShown = false;
   private _isLoading = false;
   private _isDisposed = false;

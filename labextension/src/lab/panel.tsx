@@ -80,6 +80,7 @@ export class AgentPanel extends ReactWidget {
 
   set settings(settings: IPanelSettings) {
     this._settings = settings;
+    this.node.dataset['sendOn'] = settings.sendOn;
     this.update();
   }
 
