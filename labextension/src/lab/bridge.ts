@@ -52,7 +52,8 @@ const WIDGET_VIEW = 'application/vnd.jupyter.widget-view+json';
 function showsWidgets(view: View | null): boolean {
   const modules = (globalThis as { _JUPYTERLAB?: Readonly<Record<string, unknown>> })._JUPYTERLAB;
   return (
-    view?.rendermime?.mimeTypes.includes(WIDGET_VIEW) === true && modules?.['anywidget'] !== undefined
+    view?.rendermime?.mimeTypes.includes(WIDGET_VIEW) === true &&
+    modules?.['anywidget'] !== undefined
   );
 }
 
