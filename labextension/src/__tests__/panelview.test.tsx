@@ -368,6 +368,35 @@ describe('the prompt', () => {
     expect(stage.host.told('stop')).toEqual([]);
   });
 
+  it('takes images that are pasted, and tells what it cannot take', async () => {
+    await stage.show(BEGUN);
+    const files = [
+      new File(['png'], 'plot.png', { type: 'image/png' }),
+      new File(['%PDF'], 'paper.pdf', { type: 'application/pdf' })
+    ];
+    const paste = new Event('paste', { bubbles: true, cancelable: true });
+    Object.defineProperty(paste, 'clipboardData', { value: { files } });
+    await stage.send(stage.prompt, paste);
+    await stage.pass(17);
+    expect(stage.find('.jctx-att').textContent).toContain('plot.png');
+    expect(stage.find('.jctx-dock [role="alert"]').textContent).toContain('paper.pdf is no image');
+    await stage.click(stage.button('Send'));
+    expect(stage.host.told('submit')).toEqual([
+      { text: '', images: [{ media_type: 'image/png', data: btoa('png'), name: 'plot.png' }] }
+    ]);
+    expect(stage.all('.jctx-att')).toHaveLength(0);
+  });
+
+  it('takes text that is dropped', async () => {
+    await stage.show(BEGUN);
+    const drop = new Event('drop', { bubbles: true, cancelable: true });
+    const dataTransfer = { files: [], types: ['text/plain'], getData: () => '@df' };
+    Object.defineProperty(drop, 'dataTransfer', { value: dataTransfer });
+    await stage.send(stage.find('.jctx-input'), drop);
+
+    expect(stage.prompt.value).toBe('@df ');
+  });
+
   it('takes a mention where the caret is', async () => {
     await stage.show(BEGUN);
     await stage.type('explain');

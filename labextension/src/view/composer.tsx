@@ -125,10 +125,15 @@ export const Composer = React.forwardRef<IComposer, IComposerProps>(
       box.current?.focus();
     };
     const attach = (files: readonly File[]): void => {
-      void readPictures(files, pictures).then(({ pictures: more, refused: why }) => {
-        setPictures(before => [...before, ...more]);
-        setRefused(why);
-      });
+      readPictures(files, pictures).then(
+        ({ pictures: more, refused: why }) => {
+          setPictures(before => [...before, ...more]);
+          setRefused(why);
+        },
+        (error: unknown) => {
+          setRefused(reasonOf(error));
+        }
+      );
     };
 
     const onKey = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {

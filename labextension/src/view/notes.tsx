@@ -5,7 +5,8 @@ import * as React from 'react';
 import type { INote, IRetryPart } from '../conversation';
 import type { IFailed, IShown } from '../panel';
 import { Answer } from './answer';
-import { ask, usePlace } from './context';
+import { Copy } from './code';
+import { ask, reasonOf, usePlace } from './context';
 import type { IFault } from './context';
 import { AlarmIcon, ClockIcon, CrossIcon, StopIcon } from './icons';
 import { formatClock } from './words';
@@ -83,6 +84,7 @@ export const Shown = React.memo(function Shown({ shown }: { shown: IShown }): Re
 export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
   const { host } = usePlace();
   const [left, setLeft] = React.useState(() => leftOf(retry, host.now()));
+  const [failed, setFailed] = React.useState('');
   React.useEffect(() => {
     const timer = setInterval(() => {
       setLeft(leftOf(retry, host.now()));
@@ -119,13 +121,16 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
           type="button"
           className="plain stop"
           onClick={() => {
-            void ask(host, 'stop', {});
+            ask(host, 'stop', {}).catch((error: unknown) => {
+              setFailed(reasonOf(error));
+            });
           }}
         >
           <StopIcon />
           Stop
         </button>
       </div>
+      {failed !== '' && <div role="alert">{failed}</div>}
     </section>
   );
 }
@@ -136,7 +141,6 @@ function leftOf({ at, waitS }: IRetryPart, now: number): number {
 
 /** In place of the conversation: why there is none, and what to do. */
 export function Fault({ fault }: { fault: IFault }): React.ReactElement {
-  const { host } = usePlace();
   const { title, text, command = '', buttons = [], isError = false } = fault;
   return (
     <div className="jctx-first">
@@ -151,15 +155,7 @@ export function Fault({ fault }: { fault: IFault }): React.ReactElement {
         <div className="jctx-code">
           <pre className="code">{command}</pre>
           <div className="acts" role="toolbar" aria-label="Code">
-            <button
-              type="button"
-              className="text"
-              onClick={() => {
-                void host.copy(command);
-              }}
-            >
-              Copy
-            </button>
+            <Copy text={command} />
           </div>
         </div>
       )}
