@@ -24,6 +24,7 @@ BENCHES = (
     "resume",
     "economy",
     "replay",
+    "panel",
 )
 
 
