@@ -25,7 +25,7 @@ lab: .make/lab
 	  --LabApp.default_url=/lab/tree/01_first_turn.ipynb \
 	  $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(LAB_ARGS)
 
-test: .make/test
+test: .make/test .make/ipykernels
 	@set -e; CHROMIUM="$$(.ci/chromium)"; export CHROMIUM; \
 	$(NPM) test; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -70,3 +70,8 @@ clean:
 	@rm -rf $(ASSETS)
 	@$(PIP) install --editable '.[test]'
 	@touch .make/lab $@
+
+# The versions of ipykernel that the panel is tested on, beside the environment's own.
+.make/ipykernels: .make/test tests/panel/ipykernels.py
+	@$(BIN)/python -m tests.panel.ipykernels $@
+	@touch $@
