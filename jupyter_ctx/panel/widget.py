@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,7 @@ class WidgetComm:
         self._handled = handled
         self._hear: list[Callable[[Any], object]] = []
         self._is_open = False
+        self._opening = threading.Lock()
         self._widget: Any = _widget_class()(mode=mode)
         self._widget.on_msg(lambda widget, content, buffers: self._handle(content))
         comm = self._widget.comm
@@ -49,9 +51,13 @@ class WidgetComm:
         self.comm_id: str = comm.comm_id
 
     def open(self) -> None:
-        """Let pages know of it: once everybody who is to hear them does."""
-        self._widget.announce()
-        self._is_open = True
+        """Let pages know of it: once everybody who is to hear them does.
+
+        Their first word may come before this returns: what it is answered waits until then.
+        """
+        with self._opening:
+            self._widget.announce()
+            self._is_open = True
 
     @property
     def bundle(self) -> dict[str, object]:
@@ -65,7 +71,9 @@ class WidgetComm:
 
     def send(self, data: Mapping[str, object]) -> None:
         """Send one message to the widget's pages; there are none before it is open."""
-        if self._is_open:
+        with self._opening:
+            is_open = self._is_open
+        if is_open:
             self._widget.send(dict(data))
 
     def on_msg(self, hear: Callable[[Any], object]) -> None:
