@@ -377,3 +377,17 @@ def test_the_bundle_brings_no_editor_of_its_own() -> None:
     for package, mark in marks.items():
         assert mark in (modules / package / "dist" / "index.js").read_text()
         assert mark not in bundle
+
+
+def test_a_cell_that_asks_the_agent_is_answered_in_the_edited_cell(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The answer is heard while `%agent` blocks the kernel; nobody is asked by `input()`."""
+    server.append(*proposes(("a", NEW)))
+    page = page_for(write(lab, "cell.ipynb", server, ("ask", "%agent Go on"), ("a", OLD)))
+    opened(page)
+    page.start_cell(1)
+    button(diff(page), "Accept").click()
+    expect(page.output_area(1)).to_contain_text("Done.", timeout=TURN_MS)
+    expect(page.page.locator(".jp-Stdin-input")).to_have_count(0)
+    assert source(page, "a") == NEW
