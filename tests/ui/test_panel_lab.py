@@ -36,8 +36,10 @@ LAUNCH = "from ipykernel.kernelapp import launch_new_instance; launch_new_instan
 
 FIND = """root => [...root.querySelectorAll('*')].flatMap(node => {
   const tags = ['SCRIPT', 'IFRAME', 'OBJECT', 'EMBED', 'FORM', 'LINK', 'BASE', 'META', 'STYLE',
-    'VIDEO', 'AUDIO', 'IMG'];
-  const bad = tags.includes(node.tagName.toUpperCase()) ? [node.outerHTML.slice(0, 200)] : [];
+    'VIDEO', 'AUDIO'];
+  const isFar = node instanceof HTMLImageElement && new URL(node.src).origin !== location.origin;
+  const isActive = isFar || tags.includes(node.tagName.toUpperCase());
+  const bad = isActive ? [node.outerHTML.slice(0, 200)] : [];
   for (const { name, value } of node.attributes) {
     const isLink = ['href', 'src', 'xlink:href', 'action', 'formaction'].includes(name);
     const isBad = /^\\s*(javascript|vbscript|data|file):|^\\/\\//i.test(value);
