@@ -91,6 +91,10 @@ class FakeAnthropic:
         """The answers not yet given."""
         return list(self._answers)
 
+    def drop_unused(self) -> None:
+        """Forget the answers not yet given."""
+        self._answers.clear()
+
     def append(self, *answers: Given) -> None:
         """Add answers to the end of the script."""
         self._answers.extend(answers)
