@@ -355,7 +355,8 @@ class Wiring:
             return place.find_notebook(shell.user_ns, os.environ)
 
         page = None if link is None else LivePage(link, running_cell)
-        changes = Changes(page, NextCell(shell, self._agent.bridge))
+        bridge = self._agent.bridge
+        changes = Changes(page, NextCell(shell, bridge, lambda: not bridge.is_launched))
         return Document(kernel, find_path, link, changes, self._recorder.early_count)
 
     def _kernel(self, stored: AnySession, settings: Settings) -> IPythonKernel:

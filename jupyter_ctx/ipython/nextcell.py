@@ -8,6 +8,7 @@ such text, Colab adds it twice (its issue 5176); those get nothing but a plain a
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ..core.ports import Applied, CellChange, InsertCell
@@ -20,11 +21,18 @@ NO_BRIDGE_TEXT = "Not applied: this front end does not let the kernel change the
 
 
 class NextCell:
-    """Hands at most one code cell to the front end for each cell that runs."""
+    """Hands at most one code cell to the front end for each cell that runs.
 
-    def __init__(self, shell: Any, caller: MainCaller) -> None:
+    `has_cell` says whether the turn is that of a cell: the next cell of any other turn is whichever
+    the user runs, and nothing may be handed on with that.
+    """
+
+    def __init__(
+        self, shell: Any, caller: MainCaller, has_cell: Callable[[], bool] = lambda: True
+    ) -> None:
         self._shell = shell
         self._caller = caller
+        self._has_cell = has_cell
         self._used: object = None
 
     async def apply(self, change: CellChange) -> Applied:
@@ -32,7 +40,8 @@ class NextCell:
 
         Nothing is ever read back here, so nothing is ever done.
         """
-        if isinstance(change, InsertCell) and await self._caller.call(lambda: self._hand(change)):
+        insertion = change if isinstance(change, InsertCell) and self._has_cell() else None
+        if insertion is not None and await self._caller.call(lambda: self._hand(insertion)):
             raise UnreadError(f"{self._said()}\n\n{by_hand(change)}")
         raise ToolError(f"{NO_BRIDGE_TEXT}\n\n{by_hand(change)}")
 

@@ -178,3 +178,12 @@ def test_a_terminal_shows_it_on_the_next_prompt() -> None:
     assert "on the user's next prompt" in first
     assert second.startswith("Not applied: this front end")
     assert shell.rl_next_input == "print(1)"
+
+
+def test_a_turn_of_no_cell_hands_nothing_on() -> None:
+    """The panel's turn belongs to no cell: the next text would land below one that the user ran."""
+    shell = KernelShell()
+    text = said(NextCell(shell, Here(), lambda: False), InsertCell("x = 1", "code"))
+
+    assert text.startswith("Not applied: this front end")
+    assert added_by_lab(shell.end_cell()) == []
