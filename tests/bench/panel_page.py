@@ -15,7 +15,7 @@ OBSERVE = """(() => {
   const told = { tasks: [], shifts: [], sent: [], painted: [] };
   window.measured = told;
   const keep = (type, list) => new PerformanceObserver(entries => {
-    for (const entry of entries.getEntries()) {
+    for (const entry of entries.getEntries().filter(one => !one.hadRecentInput)) {
       list.push({ at: entry.startTime, ms: entry.duration, value: entry.value ?? 0,
         by: (entry.sources ?? []).map(one => one.node?.className ?? one.node?.nodeName ?? '?') });
     }
@@ -57,7 +57,9 @@ OBSERVE = """(() => {
     return found ? Number(found[1]) : -1;
   };
 })()"""
-"""`Date.parse` reads milliseconds: a paint may seem up to one later than it is."""
+"""What moves within half a second after a key or click is no shift, as browsers count it.
+
+`Date.parse` reads milliseconds: a paint may seem up to one later than it is."""
 
 
 @contextmanager
