@@ -307,7 +307,7 @@ describe('NotebookBridge', () => {
 
     expect(scene.refusal('edit_cell', { cell_id: 5 })).toBe('bad');
     expect(scene.refusal('delete_cell', {})).toBe('bad');
-    expect(scene.done('hello')).toEqual({});
+    expect(scene.done('hello')).toEqual({ widgets: false });
     const log = vi.spyOn(console, 'error').mockImplementation(() => undefined);
     (scene.context as { model: unknown }).model = null;
     expect(scene.refusal('notebook')).toBe('failed');
