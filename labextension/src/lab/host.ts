@@ -75,6 +75,9 @@ export class LabHost implements IHost {
     }
     return {
       dispose: () => {
+        if (area.isAttached && !area.node.isConnected) {
+          document.body.append(area.node); // React took it out of the page; Lumino wants to itself
+        }
         area.dispose();
         model.dispose();
       }
