@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.ports import NotebookState
-from ..tools.charts import shorten
+from ..tools.lines import shorten
 from ..tools.outline import CellView, describe_notebook, line_of, outline
 from ..tools.outputs import render_outputs, summarise_outputs
 from ..tools.terminal import resolve

@@ -10,8 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-LABEL_CHARS = 200
-"""Longest piece of an output's own words in a description."""
+from .lines import shorten
 
 SVG_CHARS = 400_000
 """So much of an SVG picture is searched for words, in characters."""
@@ -81,12 +80,6 @@ def describe_svg(markup: str, label: str = "") -> str:
     graph = f", {nodes:,} nodes, {edges:,} edges" if nodes else ""
     said = shorten("; ".join(filter(None, [label, *words])), SVG_WORDS_CHARS)
     return f"[SVG picture{size}{graph}, {len(markup):,} characters{': ' + said if said else ''}]"
-
-
-def shorten(text: str, chars: int = LABEL_CHARS) -> str:
-    """Return `text` on one line, cut at `chars` characters."""
-    line = " ".join(text[: 4 * chars].split())
-    return line if len(line) <= chars else line[: chars - 1] + "…"
 
 
 def _plotly(figure: Mapping[str, object]) -> str:

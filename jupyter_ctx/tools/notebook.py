@@ -12,7 +12,7 @@ from ..core.blocks import Image, Json
 from ..core.ports import Kernel, Notebook, NotebookState, ToolOutput, ToolSpec
 from ..errors import ToolError
 from .base import Tool, find_near, int_of, load_description, make_schema, quote_names
-from .charts import shorten
+from .lines import shorten
 from .outline import (
     NOTE_CHARS,
     CellView,

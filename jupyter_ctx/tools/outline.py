@@ -15,7 +15,7 @@ from functools import cached_property
 from ..core.agentcell import is_agent_source
 from ..core.blocks import Json
 from ..core.ports import Cell, CellType, NotebookState
-from .charts import shorten
+from .lines import shorten
 from .outputs import summarise_outputs
 from .terminal import resolve
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.blocks import Image
-from .charts import LABEL_CHARS, describe_chart, describe_svg, shorten
+from .charts import describe_chart, describe_svg
+from .lines import LABEL_CHARS, shorten
 from .html_text import html_to_text
 from .images import MAX_EDGE_PX, BadImageError, load_image
 from .media import describe_media

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .charts import shorten
+from .lines import shorten
 from .html_text import html_to_text
 from .naming import attributes_of, extends, library_class, library_value
 
