@@ -79,13 +79,15 @@ class Gauge:
             return comm_id in self._comms
 
     def tell(self, message: Mapping[str, object], comm_id: str | None = None) -> None:
-        """Send a message on one comm, or on all."""
-        if comm_id is None:
-            self._broadcast(message)
-            return
+        """Send a message on one comm, or on all; so also if that comm is gone.
+
+        A page is told by its name what is for it; it may have spoken on the comm of one that left.
+        """
         with self._lock:
-            comm = self._comms.get(comm_id)
-        if comm is not None:
+            comm = None if comm_id is None else self._comms.get(comm_id)
+        if comm is None:
+            self._broadcast(message)
+        else:
             self._send(comm, message)
 
     def note_page(self, comm_id: str) -> None:

@@ -5,7 +5,16 @@ import { CallError } from './host';
 
 /** Longest wait for an answer, in milliseconds; `open` may have to load a long conversation. */
 export const CALL_MS = 10_000;
-export const OPEN_MS = 60_000;
+export const OPEN_MS = 20_000;
+
+/**
+ * How often a short call is sent again until it is answered: the kernel carries out each once, and
+ * the comm that the first went out on may have been that of a page which is gone.
+ */
+export const AGAIN_MS = 2_000;
+
+/** So many parts a call has at most that is sent again. */
+const SHORT_PARTS = 2;
 
 /** So many characters of one call at most, in UTF-16 units. */
 export const MOST_CHARS = 8_000_000;
@@ -56,6 +65,7 @@ interface IWaiting {
   readonly settle: (outcome: unknown) => void;
   readonly fail: (error: CallError) => void;
   readonly timer: ReturnType<typeof setTimeout>;
+  readonly again: ReturnType<typeof setInterval> | null;
 }
 
 /** The calls of one page to one kernel that have no answer yet. */
@@ -79,8 +89,12 @@ export class Calls {
     }
     const id = `${this._client}-${++this._last}`; // no page gets a client's name a second time
     return new Promise((resolve, reject) => {
+      const parts = splitCall(id, this._client, text);
+      const send = (): void => {
+        parts.forEach(this._send);
+      };
       const late = (): void => {
-        this._waiting.delete(id);
+        this._end(id);
         const seconds = Math.round(deadlineMs / 1000);
         reject(new CallError('lost', `The kernel did not answer within ${seconds} s (${op}).`));
       };
@@ -88,11 +102,10 @@ export class Calls {
         parts: new Map(),
         settle: resolve,
         fail: reject,
-        timer: setTimeout(late, deadlineMs)
+        timer: setTimeout(late, deadlineMs),
+        again: parts.length > SHORT_PARTS ? null : setInterval(send, AGAIN_MS)
       });
-      for (const part of splitCall(id, this._client, text)) {
-        this._send(part);
-      }
+      send();
     });
   }
 
@@ -106,8 +119,7 @@ export class Calls {
     if (waiting.parts.size < answer.parts) {
       return;
     }
-    clearTimeout(waiting.timer);
-    this._waiting.delete(answer.id);
+    this._end(answer.id);
     const pieces = [...waiting.parts].sort(([one], [other]) => one - other);
     const outcome = readOutcome(pieces.map(([, text]) => text).join(''));
     if (outcome instanceof CallError) {
@@ -119,11 +131,18 @@ export class Calls {
 
   /** The kernel is gone: nothing will be answered any more. */
   abandon(kind: string, message: string): void {
-    const left = [...this._waiting.values()];
-    this._waiting.clear();
-    for (const { timer, fail } of left) {
-      clearTimeout(timer);
+    for (const [id, { fail }] of [...this._waiting]) {
+      this._end(id);
       fail(new CallError(kind, message));
+    }
+  }
+
+  private _end(id: string): void {
+    const waiting = this._waiting.get(id);
+    if (waiting) {
+      clearTimeout(waiting.timer);
+      clearInterval(waiting.again ?? undefined);
+      this._waiting.delete(id);
     }
   }
 

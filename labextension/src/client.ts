@@ -238,7 +238,11 @@ export class KernelClient implements IDisposable {
     }
   }
 
+  /** Send it, or nothing while the connection is down: whoever waits for it asks again. */
   private _tell(commId: string, part: IReplyPart | ICallPart): void {
+    if (this._kernel.isDisposed || this._kernel.connectionStatus !== 'connected') {
+      return;
+    }
     const message = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'shell'>>({
       msgType: 'comm_msg',
       channel: 'shell',

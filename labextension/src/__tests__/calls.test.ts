@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 
-import { Calls, MOST_CHARS, OPEN_MS, splitCall } from '../calls';
+import { AGAIN_MS, Calls, MOST_CHARS, OPEN_MS, splitCall } from '../calls';
 import type { ICallPart } from '../calls';
 import { PART_CHARS } from '../events';
 import { CallError } from '../host';
@@ -71,6 +71,37 @@ describe('a call', () => {
     }
   );
 
+  it('is sent again until it is answered, under the same id', async () => {
+    vi.useFakeTimers();
+    try {
+      const { calls, sent, answer } = setUp();
+      const called = calls.call('stop', {});
+      vi.advanceTimersByTime(2 * AGAIN_MS);
+      expect(sent).toHaveLength(3);
+      expect(new Set(sent.map(({ id }) => id)).size).toBe(1);
+      answer('{"ok":true,"result":{}}');
+      expect(await called).toEqual({});
+      vi.advanceTimersByTime(2 * AGAIN_MS);
+      expect(sent).toHaveLength(3);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('of a picture is sent once', () => {
+    vi.useFakeTimers();
+    try {
+      const { calls, sent } = setUp();
+      const called = calls.call('submit', { text: 'x'.repeat(5 * PART_CHARS) });
+      called.catch(() => undefined);
+      const { length } = sent;
+      vi.advanceTimersByTime(AGAIN_MS);
+      expect(sent).toHaveLength(length);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('ends at its deadline with a sentence, and a late answer does nothing', async () => {
     vi.useFakeTimers();
     try {
@@ -82,7 +113,7 @@ describe('a call', () => {
 
       const error = await caught;
       expect(error).toBeInstanceOf(CallError);
-      expect((error as CallError).message).toBe('The kernel did not answer within 60 s (open).');
+      expect((error as CallError).message).toBe('The kernel did not answer within 20 s (open).');
     } finally {
       vi.useRealTimers();
     }
