@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from ..core.blocks import Image
 from .charts import describe_chart, describe_svg
-from .lines import LABEL_CHARS, shorten
 from .html_text import html_to_text
 from .images import MAX_EDGE_PX, BadImageError, load_image
+from .lines import LABEL_CHARS, shorten
 from .media import describe_media
 from .repeats import count_repeats
 from .terminal import resolve

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .lines import shorten
 from .html_text import html_to_text
+from .lines import shorten
 from .naming import attributes_of, extends, library_class, library_value
 
 MODELS = 200
