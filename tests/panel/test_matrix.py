@@ -19,6 +19,7 @@ import pytest
 
 from ..fake_anthropic import FakeAnthropic, Hold, call, reply
 from ..kernels import TIMEOUT_S, Ran, RealKernel, running_kernel
+from ..pages import page_on
 from .client import Item, PanelPage, Refusal, panel_page
 from .conftest import KEY, LOAD
 from .ipykernels import VERSIONS, environment
@@ -187,11 +188,23 @@ class Way:
             yield None
             return
         try:
-            if not isinstance(page, WidgetPage):
-                open_idle(page)
-            yield page
+            if isinstance(page, WidgetPage):
+                yield page
+            else:
+                with page_on(found.kernel, []):  # JupyterLab's page tells of its notebook too
+                    open_idle(page)
+                    yield page
         finally:
             page.close()
+
+
+@contextmanager
+def panel_on(kernel: RealKernel) -> Iterator[PanelPage]:
+    """Give a page with the panel open, which tells of its notebook too."""
+    kernel.execute("%config JupyterCtx.cell_widget = 'off'")
+    with panel_page(kernel) as page, page_on(kernel, []):
+        open_idle(page)
+        yield page
 
 
 def open_idle(page: PanelPage) -> None:
@@ -328,9 +341,7 @@ def test_a_turn_of_the_panel(found: Versioned) -> None:
         reply("Let me look.", call("run_code", code="x = 6 * 7\nprint(x)")),
         reply(Hold(name), "It is 42."),
     )
-    found.kernel.execute("%config JupyterCtx.cell_widget = 'off'")
-    with panel_page(found.kernel) as page:
-        open_idle(page)
+    with panel_on(found.kernel) as page:
         before = history_of(found.kernel)
         page.call("submit", text="what is it?")
         decide(page, page.wait_for("question"), "once")
@@ -359,11 +370,9 @@ def test_stop_of_a_turn_of_the_panel(found: Versioned, stage: str) -> None:
     code = LOOP if stage == "runs" else "x = 1"
     streams = reply("Half", Hold(name), " more")
     found.server.append(streams if stage == "answers" else reply(call("run_code", code=code)))
-    found.kernel.execute("%config JupyterCtx.cell_widget = 'off'")
     handler = "repr(__import__('signal').getsignal(2))"
     before = found.kernel.eval(handler)
-    with panel_page(found.kernel) as page:
-        open_idle(page)
+    with panel_on(found.kernel) as page:
         page.call("submit", text="go")
         if stage == "answers":
             found.server.wait_held(name, TIMEOUT_S)
