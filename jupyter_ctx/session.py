@@ -512,7 +512,7 @@ class Session:
                     self._notices = [*notices, *self._notices]
             self._save_metadata()
             if self.last_turn is not None and self.last_turn.outcome != "failed":
-                background.watch(self._engine)
+                background.try_to(background.watch, self._engine)
 
     async def _finish_turn(self, turn: int) -> list[NoteAdded]:
         """Do what had to wait for the turn's end; return what the user should know of it.

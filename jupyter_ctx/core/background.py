@@ -18,7 +18,7 @@ import contextvars
 import logging
 import math
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from ..errors import CompactionError, ModelError
@@ -112,6 +112,20 @@ def _makes_room(engine: Engine, draft: Draft) -> bool:
 
 
 # Making -----------------------------------------------------------------------------------------
+
+
+def try_to(begin: Callable[[Engine], None], engine: Engine) -> None:
+    """Begin a summary that will be needed. An error of ours there ends no turn, and is noted.
+
+    None is then begun until a compaction was tried the ordinary way.
+    """
+    try:
+        begin(engine)
+    except Exception as error:
+        engine.preparation_rests = True
+        log.error("No summary could be prepared:\n%s", _redacted_trace(engine))
+        said = engine.ports.redactor.text(f"Error: {error!r}")
+        engine.note("warning", "No summary was prepared.", said)
 
 
 def prepare_between_steps(engine: Engine) -> None:

@@ -166,7 +166,7 @@ class Turn:
             over = _TurnOver("failed", "error", redact(f"Error in jupyter_ctx: {error!r}"))
         self._close(over.outcome, over.error)
         if over.outcome == "done":
-            self._prepare(background.prepare_after_turn)
+            background.try_to(background.prepare_after_turn, engine)
         for note in engine.take_notes():
             yield note
         yield ContextChanged(self.number)
@@ -184,19 +184,6 @@ class Turn:
             seconds=engine.ports.clock.monotonic() - started,
             error=over.error,
         )
-
-    def _prepare(self, begin: Callable[[Engine], None]) -> None:
-        """Begin a summary that will be needed. An error of ours there ends no turn.
-
-        None is then begun until a compaction was tried the ordinary way.
-        """
-        engine, redact = self.engine, self.engine.ports.redactor.text
-        try:
-            begin(engine)
-        except Exception as error:
-            engine.preparation_rests = True
-            log.error("No summary could be prepared:\n%s", redact(traceback.format_exc()))
-            engine.note("warning", "No summary was prepared.", redact(f"Error: {error!r}"))
 
     def _record_note(self, *content: Block) -> None:
         """Record what the program says in the user's place."""
@@ -250,7 +237,7 @@ class Turn:
         outcome: Replied | Failed
         try:
             await self._check_it_fits()
-            self._prepare(background.prepare_between_steps)
+            background.try_to(background.prepare_between_steps, engine)
             request = build_request(engine, output_raised=self.state.output_raised)
             async with aclosing(run_call(engine, request, reply, self.number, self.step)) as events:
                 async for event in events:

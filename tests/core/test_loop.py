@@ -558,6 +558,22 @@ def test_an_error_in_a_preparation_leaves_the_turn_done(moment, monkeypatch, cap
     assert session._engine.preparation_rests
 
 
+def test_an_error_between_turns_leaves_the_turn_done(monkeypatch, caplog):
+    """Where the wait for the prompt cache's end cannot begin, the turn is over, and it is noted."""
+
+    def breaks(engine):
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("jupyter_ctx.core.background.watch", breaks)
+    session = make_session(ScriptedModel(reply("Done.")))
+    events = run(session)
+
+    assert [e.outcome for e in of(events, TurnFinished)] == ["done"]
+    assert ["of ours" in note.detail for note in session.take_notes()] == [True]
+    assert "ZeroDivisionError" in caplog.text
+    assert session._engine.preparation_rests
+
+
 def test_manual_compaction_with_a_focus():
     """`/compact FOCUS` shapes the summary; the focus is no part of the conversation after."""
     model = ScriptedModel(reply("A" * 4_000), reply("B" * 4_000), reply("Short summary."))
