@@ -29,7 +29,6 @@ from ..core.entries import (
 from ..core.events import (
     CompactionFinished,
     CtxEvent,
-    StepStarted,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -99,7 +98,7 @@ class PanelService:
         self._silent: dict[str, str] = {}
         self.awaits_page = False
         """A widget was just put below the running cell: its page has no time to open the panel."""
-        self._turn = self._step = 0
+        self._turn = 0
         self._running_tool: str | None = None
         self._sink: PanelSink | None = None
         self._inputs: dict[str, Json] = {}
@@ -352,10 +351,8 @@ class PanelService:
             return
         match event:
             case TurnStarted(turn=turn):
-                self._turn, self._step = turn, 0
+                self._turn = turn
                 self._inputs.clear()
-            case StepStarted(step=step):
-                self._step = step
             case ToolStarted(tool_use_id=tool_use_id, input=given):
                 self._running_tool, self._inputs[tool_use_id] = tool_use_id, given
                 self._sink = None
@@ -461,14 +458,15 @@ class PanelService:
         if not is_ours and not self._pages and not self.awaits_page:
             return None
         self._inputs[use.id] = use.input
+        reply = self._find_reply()
         answer = await self.questions.ask(
             use,
             asked,
             offers,
-            turn=self._turn,
-            step=self._step,
+            turn=reply.turn,
+            step=reply.step,
             must_wait=is_ours,
-            coming=self._calls_behind(use),
+            coming=_calls_behind(use, tool_uses(reply.message)),
         )
         if answer is None:  # pages that said nothing are asked again once they are heard
             self._silent, self._pages = {**self._silent, **self._pages}, {}
@@ -478,14 +476,15 @@ class PanelService:
             self._decisions[use.id] = "always"
         return answer
 
-    def _calls_behind(self, use: ToolUse) -> Sequence[ToolUse]:
-        """Return the calls of the reply that is being carried out which come after `use`."""
+    def _find_reply(self) -> MessageEntry:
+        """Return the reply that is being carried out: the last message there is.
+
+        It knows its turn and step, however late in the turn the first page came.
+        """
         session = self.agent.current
-        entries = () if session is None else session.transcript.entries
-        last = next((one for one in reversed(entries) if isinstance(one, MessageEntry)), None)
-        calls = () if last is None else tool_uses(last.message)
-        at = next((at for at, one in enumerate(calls) if one.id == use.id), len(calls))
-        return calls[at + 1 :]
+        assert session is not None  # a turn of it asks
+        entries = reversed(session.transcript.entries)
+        return next(one for one in entries if isinstance(one, MessageEntry))
 
     def warn(self, text: str, detail: str = "", *, level: str = "warning", turn: int = 0) -> None:
         """Tell a sentence, as a note of the turn."""
@@ -575,6 +574,12 @@ class PanelService:
         if not found:
             raise RefusedError("gone", "Which edit this call made is not known any more.")
         return found[-1]
+
+
+def _calls_behind(use: ToolUse, calls: Sequence[ToolUse]) -> Sequence[ToolUse]:
+    """Return those of `calls` that come after `use`."""
+    at = next((at for at, one in enumerate(calls) if one.id == use.id), len(calls))
+    return calls[at + 1 :]
 
 
 def new_id() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..fake_anthropic import FakeAnthropic, call, reply
+from ..fake_anthropic import FakeAnthropic, Hold, call, reply
 from ..kernels import RealKernel
 from .client import Item, PanelPage, Refusal
 
@@ -69,6 +69,22 @@ def test_a_cell_asks_the_panel_while_the_main_thread_is_blocked(
     assert kernel.eval("a") == 1
     started = page.wait_for("turn_started")
     assert (started["origin"], started["cell_id"]) == ("cell", "c1")
+
+
+def test_a_page_that_comes_in_mid_turn_is_asked_in_the_right_step(
+    kernel: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """A question names the step that asks it, also where no page saw that step begin."""
+    server.append(reply("Half", Hold("late"), run("a = 1")), "Done.")
+    cell = kernel.submit("%agent go", allow_stdin=True)
+    server.wait_held("late")
+    page.open()
+    server.release("late")
+    question = page.wait_for("question")
+    decide(page, question, "once")
+
+    assert (question["turn"], question["step"]) == (1, 1)
+    assert kernel.collect(cell).ok
 
 
 def test_without_a_word_from_the_page_the_cell_asks(
