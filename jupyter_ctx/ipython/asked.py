@@ -42,7 +42,11 @@ _KNOWN_ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One call as it is asked about: what it does, a title, and a text of the kind `info`."""
+    """One call as it is asked about: what it does, a title, and a text.
+
+    `info` is the language of the text, as a fence names it: `python`, `markdown`, `diff`, `json`,
+    `text`.
+    """
 
     act: Act
     title: str

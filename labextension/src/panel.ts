@@ -239,7 +239,10 @@ export interface IUnqueued {
   readonly how: (typeof UNQUEUED)[number];
 }
 
-/** An answer that is offered: `word` goes back, `label` is read. */
+/**
+ * Something that can be allowed for the session: `word` goes back; `label` says what it is, as a part
+ * of a sentence: `run code`, `edit any cell`.
+ */
 export interface IOffer {
   readonly word: string;
   readonly label: string;
@@ -253,8 +256,9 @@ export interface IComingEdit {
 }
 
 /**
- * A permission is asked for. `text` is all of what is asked about (code or a diff), `info` what the
- * person should know of it; `proposed` is the whole new source of the cell `cell_id`, if it is one.
+ * A permission is asked for. `text` is all of what is asked about, and `info` its language: `python`,
+ * `diff`, `json`, `markdown`, `text`; `proposed` is the whole new source of the cell `cell_id`, if it
+ * is one.
  */
 export interface IQuestion {
   readonly kind: 'question';

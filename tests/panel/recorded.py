@@ -219,7 +219,7 @@ def question_scene() -> Told:
 
 def question(*, turn: int, step: int, tool_use_id: str, text: str) -> Item:
     """Return a question about code."""
-    title = "Allow the agent to run this code in the kernel?"
+    title = "The agent asks to run code:"
     return {
         "kind": "question",
         "id": "q1",
@@ -227,13 +227,13 @@ def question(*, turn: int, step: int, tool_use_id: str, text: str) -> Item:
         "turn": turn,
         "step": step,
         "tool_use_id": tool_use_id,
-        "verb": "run",
+        "verb": "run code",
         "title": title,
         "text": text,
-        "info": "5 lines, in the kernel of churn.ipynb.",
+        "info": "python",
         "cell_id": None,
         "proposed": None,
-        "offers": [{"word": "all", "label": "Allow code for this session"}],
+        "offers": [{"word": "", "label": "run code"}],
         "coming": [{"tool_use_id": "toolu_09", "cell_id": "c5", "proposed": "churn.plot()"}],
         "at": AT,
     }
@@ -440,9 +440,9 @@ CALLS: tuple[Mapping[str, object], ...] = (
         "op": "decide",
         "args": {
             "question": "q1",
-            "sha256": sha256_of("Allow the agent to run this code in the kernel?", CHURN),
+            "sha256": sha256_of("The agent asks to run code:", CHURN),
             "choice": "always",
-            "word": "all",
+            "word": "",
             "reason": "",
         },
     },

@@ -157,10 +157,23 @@ describe('a permission', () => {
     expect(stage.all('.jctx-ask input')).toHaveLength(0);
   });
 
+  it('says of every answer for the session that it is one, and what it would cover', async () => {
+    const offers = [
+      { word: '', label: 'edit cell 4' },
+      { word: 'any', label: 'edit any cell' }
+    ];
+    await stage.show({ ...asked, question: asked.question && { ...asked.question, offers } });
+
+    const buttons = stage.all('.jctx-ask .btns button').map(one => one.textContent);
+    expect(buttons[0]).toBe('Allow once Y');
+    expect(buttons[2]).toBe('For session: edit any cell');
+    expect(stage.find('.jctx-ask').textContent).toContain('For session: edit cell 4, until');
+  });
+
   it.each([
     ['y', 'once', ''],
     ['Y', 'once', ''],
-    ['a', 'always', 'all']
+    ['a', 'always', '']
   ])('is answered by %s', async (key, choice, word) => {
     await stage.show(asked);
     await stage.pass(2 * INERT_MS);

@@ -63,8 +63,6 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
   const [isSent, setIsSent] = React.useState(false);
   const [failed, setFailed] = React.useState('');
   const { id, offers } = question;
-  // A fence's word tells how to draw the text; anything longer is there to be read.
-  const isLanguage = !/\s/.test(question.info);
 
   React.useEffect(() => {
     ask(host, 'seen', { question: id }).catch((error: unknown) => {
@@ -133,11 +131,9 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
     >
       <div>
         <h4>{question.title}</h4>
-        <div className="small quiet">
-          {`Step ${question.step}${isLanguage ? '' : `, ${question.info}`}`}
-        </div>
+        <div className="small quiet">{`Step ${question.step}`}</div>
       </div>
-      <Code code={question.text} language={isLanguage ? question.info : 'python'} />
+      <Code code={question.text} language={question.info} />
       {isDenying ? (
         <Deny
           isSent={isSent}
@@ -181,7 +177,7 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
                   <kbd>A</kbd>
                 </>
               ) : (
-                `Allow: ${label}`
+                `For session: ${label}`
               )}
             </button>
           ))}
