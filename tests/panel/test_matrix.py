@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
@@ -46,22 +46,32 @@ class Versioned:
         self.has_subshells = SUBSHELLS in info.get("supported_features", [])
 
 
-@pytest.fixture(scope="module", params=list(VERSIONS))
-def versioned(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Versioned]:
-    """A real kernel of each version, with the extension loaded; its first session is open."""
-    folder: Path = tmp_path_factory.mktemp("kernel")
-    with FakeAnthropic([]) as server:
-        env = {
-            **environment(request.param),
-            "ANTHROPIC_BASE_URL": server.url,
-            "ANTHROPIC_API_KEY": KEY,
-            "JPY_SESSION_NAME": str(folder / "work" / "a.ipynb"),
-        }
-        with running_kernel(folder, env) as kernel:
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Versioned]]:
+    """A function that gives the kernel of a version, with the extension loaded; one for all."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(version: str) -> Versioned:
+            folder = tmp_path_factory.mktemp("kernel")
+            server = stack.enter_context(FakeAnthropic([]))
+            env = {
+                **environment(version),
+                "ANTHROPIC_BASE_URL": server.url,
+                "ANTHROPIC_API_KEY": KEY,
+                "JPY_SESSION_NAME": str(folder / "work" / "a.ipynb"),
+            }
+            kernel = stack.enter_context(running_kernel(folder, env))
             assert kernel.execute(LOAD).ok
-            yield Versioned(request.param, kernel, server)
+            return Versioned(version, kernel, server)
+
+        yield start
+
+
+@pytest.fixture(params=list(VERSIONS))
+def versioned(request: pytest.FixtureRequest, kernels: Callable[[str], Versioned]) -> Versioned:
+    """A real kernel of each version."""
+    return kernels(request.param)
 
 
 @pytest.fixture
