@@ -181,6 +181,19 @@ describe('the breakdown', () => {
     expect(draw('context_paused')).toContain('part: Results, 101,916 tokens');
   });
 
+  it('says that there is no forecast yet, whatever it waits for', () => {
+    const { context } = contextMessage('context_measured');
+    const unknown = context && {
+      ...context,
+      compaction: { ...context.compaction, steps_left: null }
+    };
+    const state = reduce(ABSENT, { type: 'context', phase: 'idle', context: unknown });
+
+    expect(renderToStaticMarkup(<Breakdown state={state} takeFocus={false} />)).toContain(
+      'No forecast yet'
+    );
+  });
+
   it('shows the reason of a refusal, and nothing else', () => {
     const state = reduce(ABSENT, { type: 'refused', reason: 'Why it is so.' });
     const drawn = renderToStaticMarkup(<Breakdown state={state} takeFocus={false} />);

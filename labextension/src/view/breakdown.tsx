@@ -170,7 +170,7 @@ function forecast({ phase }: IPanelState, context: IContext): React.ReactNode {
 
 function stepsPhrase(steps: number | null): React.ReactNode {
   if (steps === null) {
-    return 'No forecast before three steps';
+    return 'No forecast yet';
   }
   return steps < 1 ? (
     'Compacts after this step'
