@@ -23,7 +23,8 @@ MAX_BEGUN = 64
 MAX_ID_CHARS = 128
 REMEMBERED = 4_096
 """So many ids of calls are remembered, so that one is handled once."""
-MAX_ANSWER_CHARS = 500_000
+MAX_ANSWER_CHARS = 4_000_000
+"""Longest answer. What can be shortened is kept far shorter, but a question is shown whole."""
 ANSWER_PART_CHARS = 20_000
 
 
@@ -141,7 +142,9 @@ def _read_part(data: Mapping[object, object]) -> tuple[int, int, str]:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_ID_CHARS
+    """Whether it names a call or a page: plain characters, so that an answer can name it too."""
+    is_plain = isinstance(value, str) and value.isascii() and value.isprintable()
+    return is_plain and 0 < len(str(value)) <= MAX_ID_CHARS
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -149,7 +152,9 @@ def _is_id(value: object) -> bool:
 
 def answer_to(call: Call, result: Mapping[str, object]) -> Iterator[dict[str, object]]:
     """Yield the messages of the answer to a call, in parts."""
-    text = json.dumps({"ok": True, "result": result})
+    from .wire import valid  # with it comes what a kernel without a panel does not need
+
+    text = json.dumps({"ok": True, "result": valid(result)}, ensure_ascii=False)
     if len(text) > MAX_ANSWER_CHARS:
         yield from refusal_of(call, RefusedError("large", "The answer is too long."))
         return
@@ -158,8 +163,10 @@ def answer_to(call: Call, result: Mapping[str, object]) -> Iterator[dict[str, ob
 
 def refusal_of(call: Call, error: RefusedError) -> Iterator[dict[str, object]]:
     """Yield the messages that tell why a call is not carried out."""
+    from .wire import valid
+
     told = {"kind": error.kind, "message": str(error)}
-    yield from _parts(call, json.dumps({"ok": False, "error": told}))
+    yield from _parts(call, json.dumps({"ok": False, "error": valid(told)}, ensure_ascii=False))
 
 
 def _parts(call: Call, text: str) -> Iterator[dict[str, object]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 from ..core.blocks import (
+    Message,
     Text,
     Thinking,
     ToolResult,
@@ -148,6 +149,14 @@ def items_of(session: Session, span: Span) -> list[Item]:
     return _Telling(session, span).tell()
 
 
+def prompt_of(session: Session, turn: int, prompt: Message, most_chars: int) -> str:
+    """Return a turn's prompt as it was typed; of one too long to be sent whole, the beginning."""
+    text = words_of(prompt)
+    if f"prompt-{turn}" in text:  # a preview names where the whole lies
+        return session.read_prompt(turn, most_chars) or text
+    return text
+
+
 @dataclass(slots=True)
 class _Telling:
     """One turn being told."""
@@ -210,9 +219,7 @@ class _Telling:
         self.items.append({**item, **known})
 
     def _prompt(self, entry: MessageEntry) -> None:
-        text = words_of(entry.message)
-        if f"prompt-{entry.turn}" in text:  # a preview names where the whole lies
-            text = self.session.read_prompt(entry.turn, PROMPT_CHARS + 1) or text
+        text = prompt_of(self.session, entry.turn, entry.message, PROMPT_CHARS + 1)
         around = Around(
             at=entry.at,
             origin="panel" if entry.cell_id is None else "cell",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .wire import Item, coalesce, is_delta
+from .wire import Item, coalesce, is_delta, valid
 
 EVERY_S = 0.04
 """Deltas are sent at most so often: often enough to read along, seldom enough for a slow page."""
@@ -57,6 +57,7 @@ class PanelLog:
 
     def add(self, item: Item) -> None:
         """Tell an item: at once, or, if it is a delta, within 40 ms."""
+        item = {name: valid(value) for name, value in item.items()}
         with self._lock:
             self._waiting.append(item)
             left = self._sent_at + EVERY_S - self._clock()

@@ -13,7 +13,7 @@ from ..core.preview import clean_text
 from ..errors import PromptError, StoreError
 from ..ipython import wayback
 from .calls import RefusedError
-from .history import items_by_turn
+from .history import items_by_turn, prompt_of
 from .wire import Item, bounded, cut
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ SKIP_CHARS = 1_000_000
 
 SHORT_CHARS = 400
 """A turn too long for an answer keeps so much of each text."""
+
+PROMPT_CHARS = 400_000
+"""A prompt that takes more characters as JSON cannot be put back into a page's box."""
 
 LEFT_OUT = "[Too large to show here: {chars:,} characters]"
 
@@ -142,6 +145,24 @@ def _short(item: Item, *, tools_only: bool) -> Item:
 
 def _chars_of(value: object) -> int:
     return len(json.dumps(value))
+
+
+# Prompts ----------------------------------------------------------------------------------------
+
+
+def prompt(session: Session, turn: int) -> str:
+    """Return the whole prompt of a turn. Raises RefusedError if it is gone, or too long."""
+    message = session.transcript.prompts.get(turn)
+    if message is None:
+        raise RefusedError("gone", "There is no such turn in this conversation.")
+    return whole(prompt_of(session, turn, message, PROMPT_CHARS + 1))
+
+
+def whole(text: str) -> str:
+    """Return a text that goes back to a page's box: all of it. Raises RefusedError: too long."""
+    if _chars_of(text) > PROMPT_CHARS:
+        raise RefusedError("large", "This prompt is too long to be edited here.")
+    return text
 
 
 # Results ----------------------------------------------------------------------------------------

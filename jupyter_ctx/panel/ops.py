@@ -163,6 +163,14 @@ def _submit(service: PanelService, call: Call, args: Args) -> Result:
     return {"id": prompt.id, "queued": service.submit(prompt)}
 
 
+def _prompt(service: PanelService, call: Call, args: Args) -> Result:
+    from . import lookups
+
+    if args.get("turn") is None:
+        return {"text": lookups.whole(service.find_queued(_text(args, "id")).text)}
+    return {"text": lookups.prompt(_session(service), _number(args, "turn", None, 1))}
+
+
 def _unqueue(service: PanelService, call: Call, args: Args) -> Result:
     service.unqueue(_text(args, "id"))
     return {}
@@ -375,6 +383,7 @@ OPS: Mapping[str, Op] = {
     "open": _open,
     "earlier": _earlier,
     "submit": _submit,
+    "prompt": _prompt,
     "unqueue": _unqueue,
     "stop": _stop,
     "seen": _seen,

@@ -226,13 +226,18 @@ class PanelService:
         self._waited.add(prompt.id)
         self.tell(prompt.queued)
 
+    def find_queued(self, prompt_id: str) -> Prompt:
+        """Return a prompt that waits. Raises RefusedError if it does not."""
+        with self._lock:
+            found = next((one for one in self._queue if one.id == prompt_id), None)
+        if found is None:
+            raise RefusedError("gone", "This prompt does not wait any more.")
+        return found
+
     def unqueue(self, prompt_id: str) -> None:
         """Take a prompt back that waits. Raises RefusedError if it does not."""
         with self._lock:
-            found = next((one for one in self._queue if one.id == prompt_id), None)
-            if found is None:
-                raise RefusedError("gone", "This prompt does not wait any more.")
-            self._queue.remove(found)
+            self._queue.remove(self.find_queued(prompt_id))
             self._waited.discard(prompt_id)
             self.tell({"kind": "unqueued", "id": prompt_id, "how": "cancelled"})
 

@@ -249,6 +249,21 @@ class _Bounds:
             yield member
 
 
+def valid(value: object) -> object:
+    """Return JSON with every text of it valid, and null for what is no number: it can be sent."""
+    match value:
+        case str():
+            return clean_text(value)
+        case float():
+            return value if isfinite(value) else None
+        case Mapping():
+            return {clean_text(str(key)): valid(one) for key, one in value.items()}
+        case list() | tuple():
+            return [valid(one) for one in value]
+        case _:
+            return value
+
+
 def cut(text: str, most: int) -> str:
     """Return valid text of at most `most` characters; a longer one ends in `…`."""
     return clean_text(text if len(text) <= most else f"{text[: most - 1]}…")

@@ -467,6 +467,11 @@ export interface ICalls {
     args: { text: string; images: readonly IImage[] };
     result: { readonly id: string; readonly queued: boolean };
   };
+  /** The whole text of a turn's prompt, or of one that waits: items have it cut. */
+  readonly prompt: {
+    args: { turn: number } | { turn: null; id: string };
+    result: { readonly text: string };
+  };
   readonly unqueue: { args: { id: string }; result: Fields };
   readonly stop: { args: Record<string, never>; result: Fields };
   readonly decide: {

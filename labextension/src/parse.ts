@@ -205,6 +205,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   },
   earlier: PAGE,
   submit: { id: text, queued: flag },
+  prompt: { text },
   unqueue: NOTHING,
   stop: NOTHING,
   decide: { how: text },

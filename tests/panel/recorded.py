@@ -434,6 +434,8 @@ CALLS: tuple[Mapping[str, object], ...] = (
             "images": [{"media_type": "image/png", "data": PIXEL, "name": "plot.png"}],
         },
     },
+    {"op": "prompt", "args": {"turn": 2}},
+    {"op": "prompt", "args": {"turn": None, "id": "p3"}},
     {"op": "unqueue", "args": {"id": "p3"}},
     {"op": "stop", "args": {}},
     {

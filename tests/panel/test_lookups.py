@@ -15,6 +15,7 @@ from jupyter_ctx.panel.lookups import (
     fit_outputs,
     fit_turns,
     outputs,
+    prompt,
     result,
     summary,
 )
@@ -26,6 +27,28 @@ def after(output, **more):
     """Return a session in which one call gave `output`, as `toolu_01`."""
     tools = FakeTools(run_code=lambda code="": output)
     return told(reply(use("run_code", 1, code="x")), reply("Done."), tools=tools, **more).ask("Go")
+
+
+# Prompts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chars", [30_000, 300_000])
+def test_a_prompt_comes_back_whole(chars):
+    """What an item shows cut, and what the model got as a preview, is edited as it was typed."""
+    text = f"Count. {'x' * chars} End."
+    scene = told(reply("Done."), tools=notebook_tools()).ask(text)
+
+    assert prompt(scene.session, 1) == text
+
+
+@pytest.mark.parametrize(("turn", "why"), [(1, "large"), (2, "gone")])
+def test_a_prompt_that_cannot_come_back_whole_is_refused(turn, why):
+    """A prompt is edited whole or not at all."""
+    scene = told(reply("Done."), tools=notebook_tools()).ask("x" * 500_000)
+
+    with pytest.raises(RefusedError) as refused:
+        prompt(scene.session, turn)
+    assert refused.value.kind == why
 
 
 # Summaries --------------------------------------------------------------------------------------

@@ -455,9 +455,11 @@ describe('what runs', () => {
     await stage.show(fold([queued], RUNNING));
     expect(stage.find('.bar .send').textContent).toContain('Queue');
     expect(stage.find('.jctx-queue').textContent).toContain('[2]then plot');
+    stage.host.answers.set('prompt', { text: 'then plot it all' });
     await stage.click(stage.button('Edit queued prompt'));
+    expect(stage.host.told('prompt')).toEqual([{ turn: null, id: 'p2' }]);
     expect(stage.host.told('unqueue')).toEqual([{ id: 'p2' }]);
-    expect(stage.prompt.value).toBe('then plot');
+    expect(stage.prompt.value).toBe('then plot it all');
     await stage.click(stage.button('Remove queued prompt'));
     expect(stage.host.told('unqueue')).toHaveLength(2);
   });
@@ -509,9 +511,21 @@ describe('a turn', () => {
     await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? [])));
     await stage.click(stage.button('Edit'));
     expect(stage.host.told('rewind')).toEqual([]);
+    stage.host.answers.set('prompt', { text: 'How does churn change by cohort, all of it?' });
     await stage.click(stage.button('Rewind and edit'));
     expect(stage.host.told('rewind')).toEqual([{ turn: 1 }]);
-    expect(stage.prompt.value).toBe('How does churn change by cohort?');
+    expect(stage.prompt.value).toBe('How does churn change by cohort, all of it?');
+  });
+
+  it('stays where it is if its prompt cannot come back whole', async () => {
+    await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? [])));
+    stage.host.answers.set('prompt', new Error('This prompt is too long to be edited here.'));
+    await stage.click(stage.button('Edit'));
+    await stage.click(stage.button('Rewind and edit'));
+
+    expect(stage.host.told('rewind')).toEqual([]);
+    expect(stage.prompt.value).toBe('');
+    expect(stage.find('[role="alert"]').textContent).toContain('too long to be edited');
   });
 });
 

@@ -392,6 +392,9 @@ interface IHistory {
 }
 
 /** The prompts of this conversation, and the commands sent from here. */
+/** A prompt in an item that is so long may be cut, so it is not sent again from here. */
+const CUT_CHARS = 20_000;
+
 function useHistory(conversation: IConversation): IHistory {
   const sent = React.useRef<string[]>([]);
   const place = React.useRef<{ at: number; list: readonly string[]; draft: string } | null>(null);
@@ -407,7 +410,7 @@ function useHistory(conversation: IConversation): IHistory {
     go: (by, now) => {
       if (!place.current) {
         const told = [...log, ...(live ? [live] : [])].flatMap(entry =>
-          entry.kind === 'turn' ? [entry.prompt] : []
+          entry.kind === 'turn' && entry.prompt.length < CUT_CHARS ? [entry.prompt] : []
         );
         const own = sent.current.filter(text => !told.includes(text));
         const list = [...told, ...own];

@@ -73,11 +73,12 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
     composer.current?.take(text);
   }, []);
   const editQueued = useLatest((queued: IQueued) => {
-    attempt(
-      ask(host, 'unqueue', { id: queued.id }).then(() => {
-        take(queued.text);
-      })
-    );
+    const edit = async (): Promise<void> => {
+      const { text } = await ask(host, 'prompt', { turn: null, id: queued.id });
+      await ask(host, 'unqueue', { id: queued.id });
+      take(text);
+    };
+    attempt(edit());
   });
   useGivenBack(conversation, take);
   React.useImperativeHandle(

@@ -218,9 +218,11 @@ function Foot({
   );
   const rewind = async (): Promise<void> => {
     try {
+      // First: a prompt that cannot come back whole is not taken out of the conversation.
+      const prompt = asks === 'edit' ? await ask(host, 'prompt', { turn: turn.turn }) : null;
       await ask(host, 'rewind', { turn: turn.turn });
-      if (asks === 'edit') {
-        edit?.(turn.prompt);
+      if (prompt) {
+        edit?.(prompt.text);
       }
       setAsks(null);
     } catch (error) {
