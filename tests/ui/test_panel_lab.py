@@ -170,7 +170,7 @@ def test_the_shortcut_goes_to_the_prompt_and_back(lab: LabServer, page_for: Page
 
 
 def test_a_cells_menu_asks_about_it(lab: LabServer, page_for: PageFor) -> None:
-    """ "Ask about this cell" and, where one failed, "Fix this error" fill the prompt."""
+    """ "Ask about this cell" and, where one failed, "Fix this error" are of the cell clicked."""
     page = page_for(lab.write_notebook("menu.ipynb", ["1 / 0", "2"]))
     page.run_cell(0)
     cells = page.page.locator(".jp-Notebook .jp-Cell")
@@ -178,13 +178,15 @@ def test_a_cells_menu_asks_about_it(lab: LabServer, page_for: PageFor) -> None:
     ids: list[str] = page.page.evaluate(
         "() => window.jupyterapp.shell.currentWidget.content.widgets.map(one => one.model.id)"
     )
-    cells.nth(1).locator(".jp-InputPrompt").click(button="right")
+    cells.nth(0).locator(".jp-InputPrompt").click()
+    cells.nth(1).locator(".cm-content").click(button="right")  # it does not become the active one
     expect(menu.get_by_text("Fix This Error With the Agent")).to_be_hidden()
     menu.get_by_text("Ask the Agent About This Cell").click()
     panel = Panel(page)
     expect(panel.prompt).to_have_value(f"@cell:{ids[1]} ", timeout=TURN_MS)
     panel.prompt.fill("")
-    cells.nth(0).locator(".jp-InputPrompt").click(button="right")
+    cells.nth(1).locator(".jp-InputPrompt").click()
+    cells.nth(0).locator(".cm-content").click(button="right")
     menu.get_by_text("Fix This Error With the Agent").click()
 
     expect(panel.prompt).to_have_value(f"Fix @error in @cell:{ids[0]} ")

@@ -2,7 +2,9 @@
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICommandPalette } from '@jupyterlab/apputils';
+import type { Cell } from '@jupyterlab/cells';
 import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { mentionCell } from './dropped';
 import { agentIcon } from './icon';
@@ -71,13 +73,15 @@ export function addCommands(
   }
 }
 
-/** What a cell's menu offers: the cell that was clicked is the active one. */
+/** What the menu of a cell offers, and of the active cell the palette. */
 function addCellCommands(app: JupyterFrontEnd, panel: AgentPanel, tracker: INotebookTracker): void {
+  const cellOf = (args: ReadonlyPartialJSONObject): Cell | null =>
+    args['clicked'] === true ? clickedCell(app, tracker) : tracker.activeCell;
   app.commands.addCommand(COMMANDS.askAboutCell, {
     label: 'Ask the Agent About This Cell',
-    isEnabled: () => tracker.activeCell !== null,
-    execute: () => {
-      const id = tracker.activeCell?.model.id;
+    isEnabled: args => cellOf(args) !== null,
+    execute: args => {
+      const id = cellOf(args)?.model.id;
       if (id !== undefined) {
         app.shell.activateById(panel.id);
         panel.insert(mentionCell(id));
@@ -86,27 +90,33 @@ function addCellCommands(app: JupyterFrontEnd, panel: AgentPanel, tracker: INote
   });
   app.commands.addCommand(COMMANDS.fixError, {
     label: 'Fix This Error With the Agent',
-    isVisible: () => failedCell(tracker) !== null,
-    isEnabled: () => failedCell(tracker) !== null,
-    execute: () => {
-      const id = failedCell(tracker);
-      if (id !== null) {
+    isVisible: args => hasFailed(cellOf(args)),
+    isEnabled: args => hasFailed(cellOf(args)),
+    execute: args => {
+      const cell = cellOf(args);
+      if (cell && hasFailed(cell)) {
         app.shell.activateById(panel.id);
-        panel.insert(`Fix @error in ${mentionCell(id)}`);
+        panel.insert(`Fix @error in ${mentionCell(cell.model.id)}`);
       }
     }
   });
 }
 
-/** Return the id of the active cell if an error is among its outputs. */
-function failedCell(tracker: INotebookTracker): string | null {
-  const model = tracker.activeCell?.model;
+/** Return the cell whose menu was opened; a click into an editor does not make it the active one. */
+function clickedCell(app: JupyterFrontEnd, tracker: INotebookTracker): Cell | null {
+  const node = app.contextMenuHitTest(each => each.classList.contains('jp-Cell'));
+  return tracker.currentWidget?.content.widgets.find(cell => cell.node === node) ?? null;
+}
+
+/** Return whether an error is among a cell's outputs. */
+function hasFailed(cell: Cell | null): boolean {
+  const model = cell?.model;
   if (model?.type !== 'code') {
-    return null;
+    return false;
   }
   const outputs = model.sharedModel.toJSON()['outputs'] as
     readonly { readonly output_type?: string }[] | undefined;
-  return outputs?.some(output => output.output_type === 'error') === true ? model.id : null;
+  return outputs?.some(output => output.output_type === 'error') === true;
 }
 
 function toggleFocus(app: JupyterFrontEnd, panel: AgentPanel, tracker: INotebookTracker): void {
