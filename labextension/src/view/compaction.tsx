@@ -402,15 +402,14 @@ function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.Rea
 }
 
 const KINDS: Readonly<Record<string, string>> = {
-  instructions: 'Your instructions',
-  pins: 'Pins',
+  instruction: 'Your words of',
   pin: 'Pin',
   plan: 'Plan',
-  kernel: 'Kernel',
-  variables: 'Variables',
+  variable: 'Variable',
   cell: 'Source of cell',
   file: 'File',
-  results: 'Stored results',
+  result: 'Stored result',
+  hook: 'Hook',
   skill: 'Skill',
   memory: 'Memory'
 };

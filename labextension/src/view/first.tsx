@@ -12,6 +12,9 @@ const EXAMPLES = [
   'Check the last cell for mistakes'
 ];
 
+/** What the demo model has scripts for: a tour, a figure, a result too long for the window. */
+const DEMO_EXAMPLES = ['What is in this notebook?', 'Plot a figure', 'Print a long log'];
+
 interface IFirstRun {
   session: ISession;
   examples: readonly string[];
@@ -21,6 +24,7 @@ interface IFirstRun {
 }
 
 export function FirstRun({ session, examples, take, run }: IFirstRun): React.ReactElement {
+  const ours = session.is_demo ? DEMO_EXAMPLES : EXAMPLES;
   return (
     <div className="jctx-first">
       <h3>
@@ -30,7 +34,7 @@ export function FirstRun({ session, examples, take, run }: IFirstRun): React.Rea
       </h3>
       <p>{firstLine(session)}</p>
       <div className="jctx-eg" role="group" aria-label="Examples">
-        {(examples.length > 0 ? examples : EXAMPLES).map(text => (
+        {(examples.length > 0 ? examples : ours).map(text => (
           <button
             key={text}
             type="button"
@@ -38,7 +42,7 @@ export function FirstRun({ session, examples, take, run }: IFirstRun): React.Rea
               take(text);
             }}
           >
-            <span className="grow cut">{text}</span>
+            <span className="grow">{text}</span>
             <RightIcon />
           </button>
         ))}
@@ -51,8 +55,7 @@ export function FirstRun({ session, examples, take, run }: IFirstRun): React.Rea
             gauge, compaction.
           </div>
           <div>
-            To use Claude, set <code>ANTHROPIC_API_KEY</code> and restart the kernel. For a local
-            server, type <code>/model ollama:NAME</code>.
+            To use Claude, set <code>ANTHROPIC_API_KEY</code> before Jupyter starts.
           </div>
           <div className="btns">
             <button

@@ -193,7 +193,9 @@ const ASKS: Readonly<Record<ISession['permission_mode'], string>> = {
 
 /** What the agent can see and may do, before the first turn. */
 export function firstLine(session: ISession): string {
-  const sees = `The agent can see its ${count(session.cells, 'cell')} and ${count(session.variables, 'variable')}.`;
+  const kernel =
+    session.variables > 0 ? `its ${count(session.variables, 'variable')}` : 'its variables';
+  const sees = `The agent can see the notebook's cells and ${kernel}.`;
   return `${sees} ${ASKS[session.permission_mode]}`;
 }
 
