@@ -1,5 +1,5 @@
 # Everything a person types. Needs Python 3.11 or later, git and make; no Node, no browser.
-#   make lab     JupyterLab on the first notebook    LAB_ARGS="--no-browser --port 9000" adds arguments
+#   make lab     JupyterLab on the first notebook, the panel open    LAB_ARGS="--no-browser --port 9000" adds arguments
 #   make test    all tests, a real browser's included, and every branch of core/ is taken by one
 #                PYTEST_ARGS="tests/core -x" narrows them, and then no branch is counted
 #   make check   types, lint and format of both languages; make fix mends what a tool can mend
@@ -21,8 +21,7 @@ FRONT := $(filter-out labextension/package-lock.json, \
 .PHONY: lab test check fix docs bench clean
 
 lab: .make/lab
-	@$(BIN)/python -m jupyterlab --ServerApp.root_dir=notebooks \
-	  --LabApp.default_url=/lab/tree/01_first_turn.ipynb \
+	@$(BIN)/jupyter-ctx lab notebooks/01_first_turn.ipynb \
 	  $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(LAB_ARGS)
 
 test: .make/test .make/ipykernels
