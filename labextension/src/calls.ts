@@ -1,6 +1,7 @@
 /** What the page asks of the kernel: each call in parts, its answer joined, and a deadline. */
 
-import { isHighSurrogate, PART_CHARS, PROTOCOL } from './events';
+import { split } from './events';
+import type { IPart } from './events';
 import { CallError } from './host';
 
 /** Longest wait for an answer, in milliseconds; `open` may have to load a long conversation. */
@@ -19,45 +20,13 @@ const SHORT_PARTS = 2;
 /** So many characters of one call at most, in UTF-16 units. */
 export const MOST_CHARS = 8_000_000;
 
-/** One message of a call: `text` is a piece of its JSON, `part` counts from 1. */
-export interface ICallPart {
-  readonly version: number;
-  readonly type: 'call';
-  readonly id: string;
-  readonly client: string;
-  readonly part: number;
-  readonly parts: number;
-  readonly text: string;
-}
-
 /** One message of an answer, as the kernel sends it. */
-export interface IAnswerPart {
+interface IAnswerPart {
   readonly id: string;
   readonly to: string;
   readonly part: number;
   readonly parts: number;
   readonly text: string;
-}
-
-/** Return the messages that carry `text`, each short enough; no character is torn. */
-export function splitCall(id: string, client: string, text: string): ICallPart[] {
-  const pieces: string[] = [];
-  for (let start = 0; start < text.length; start += pieces[pieces.length - 1]?.length ?? 1) {
-    let end = Math.min(start + PART_CHARS, text.length);
-    if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) {
-      end -= 1;
-    }
-    pieces.push(text.slice(start, end));
-  }
-  return pieces.map((piece, at) => ({
-    version: PROTOCOL,
-    type: 'call',
-    id,
-    client,
-    part: at + 1,
-    parts: pieces.length,
-    text: piece
-  }));
 }
 
 interface IWaiting {
@@ -73,7 +42,7 @@ export class Calls {
   /** `client` is this page's name, `send` puts one message on the way. */
   constructor(
     private readonly _client: string,
-    private readonly _send: (part: ICallPart) => void
+    private readonly _send: (part: IPart<'call'>) => void
   ) {}
 
   /**
@@ -89,7 +58,7 @@ export class Calls {
     }
     const id = `${this._client}-${++this._last}`; // no page gets a client's name a second time
     return new Promise((resolve, reject) => {
-      const parts = splitCall(id, this._client, text);
+      const parts = split('call', id, this._client, text);
       const send = (): void => {
         parts.forEach(this._send);
       };
@@ -109,10 +78,11 @@ export class Calls {
     });
   }
 
-  /** Take a piece of an answer; one to another page, or heard before, does nothing. */
-  hear(answer: IAnswerPart): void {
-    const waiting = answer.to === this._client ? this._waiting.get(answer.id) : undefined;
-    if (!waiting) {
+  /** Take a piece of an answer; one to another page, heard before, or of no shape does nothing. */
+  hear(answer: unknown): void {
+    const isOurs = isAnswer(answer) && answer.to === this._client;
+    const waiting = isOurs ? this._waiting.get(answer.id) : undefined;
+    if (!isOurs || !waiting) {
       return;
     }
     waiting.parts.set(answer.part, answer.text);
@@ -148,6 +118,17 @@ export class Calls {
 
   private readonly _waiting = new Map<string, IWaiting>();
   private _last = 0;
+}
+
+function isAnswer(data: unknown): data is IAnswerPart {
+  const answer = (data ?? {}) as Readonly<Record<keyof IAnswerPart, unknown>>;
+  return (
+    typeof answer.id === 'string' &&
+    typeof answer.to === 'string' &&
+    typeof answer.text === 'string' &&
+    Number.isInteger(answer.part) &&
+    Number.isInteger(answer.parts)
+  );
 }
 
 /** Return the result in the joined text of an answer, or what went wrong. */

@@ -5,9 +5,8 @@ import type { Kernel } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 
 import { Calls } from './calls';
-import type { IAnswerPart, ICallPart } from './calls';
-import { parseMessage, PROTOCOL, splitAnswer, TARGET } from './events';
-import type { Answer, IReplyPart, IRequest } from './events';
+import { parseMessage, PROTOCOL, split, TARGET } from './events';
+import type { Answer, IPart, IRequest } from './events';
 import { CallError } from './host';
 import type { PanelEvent } from './state';
 
@@ -200,9 +199,7 @@ export class KernelClient implements IDisposable {
       return;
     }
     if (version === PROTOCOL && type === 'answer') {
-      if (isAnswer(data)) {
-        this._calls.hear(data);
-      }
+      this._calls.hear(data);
       return;
     }
     if (version === PROTOCOL && type === 'hello') {
@@ -233,13 +230,14 @@ export class KernelClient implements IDisposable {
       }
       this._answered.delete(oldest);
     }
-    for (const part of splitAnswer(request.id, clientId, this._respond(request))) {
+    const answer = JSON.stringify(this._respond(request));
+    for (const part of split('reply', request.id, clientId, answer)) {
       this._tell(comm.commId, part);
     }
   }
 
   /** Send it, or nothing while the connection is down: whoever waits for it asks again. */
-  private _tell(commId: string, part: IReplyPart | ICallPart): void {
+  private _tell(commId: string, part: IPart<'reply' | 'call'>): void {
     if (this._kernel.isDisposed || this._kernel.connectionStatus !== 'connected') {
       return;
     }
@@ -320,14 +318,3 @@ const GONE: ReadonlySet<Kernel.Status> = new Set<Kernel.Status>([
 
 const NOT_LOADED = 'The agent is not loaded in this kernel.';
 const GONE_TEXT = 'The kernel was restarted or is gone.';
-
-function isAnswer(data: unknown): data is IAnswerPart {
-  const answer = data as Readonly<Record<keyof IAnswerPart, unknown>>;
-  return (
-    typeof answer.id === 'string' &&
-    typeof answer.to === 'string' &&
-    typeof answer.text === 'string' &&
-    Number.isInteger(answer.part) &&
-    Number.isInteger(answer.parts)
-  );
-}

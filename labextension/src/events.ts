@@ -111,10 +111,10 @@ export interface IRefusal {
   readonly [detail: string]: unknown;
 }
 
-/** One message of an answer: `text` is a piece of its JSON, `part` counts from 1. */
-export interface IReplyPart {
+/** One message of an answer or a call: `text` is a piece of its JSON, `part` counts from 1. */
+export interface IPart<T extends 'reply' | 'call'> {
   readonly version: number;
-  readonly type: 'reply';
+  readonly type: T;
   readonly id: string;
   readonly client: string;
   readonly part: number;
@@ -123,14 +123,18 @@ export interface IReplyPart {
 }
 
 /**
- * Longest piece of an answer, in UTF-16 units. JSON within JSON takes at most 3 bytes for each, so
+ * Longest piece of an answer or a call, in UTF-16 units. JSON within JSON takes at most 3 bytes for each, so
  * that no message reaches 64 KB.
  */
 export const PART_CHARS = 20_000;
 
-/** Return the messages that carry `answer`, each short enough; no character is torn. */
-export function splitAnswer(id: string, client: string, answer: Answer): IReplyPart[] {
-  const text = JSON.stringify(answer);
+/** Return the messages that carry `text`, each short enough; no character is torn. */
+export function split<T extends 'reply' | 'call'>(
+  type: T,
+  id: string,
+  client: string,
+  text: string
+): IPart<T>[] {
   const pieces: string[] = [];
   for (let start = 0; start < text.length; start += pieces[pieces.length - 1]?.length ?? 1) {
     let end = Math.min(start + PART_CHARS, text.length);
@@ -141,7 +145,7 @@ export function splitAnswer(id: string, client: string, answer: Answer): IReplyP
   }
   return pieces.map((piece, at) => ({
     version: PROTOCOL,
-    type: 'reply',
+    type,
     id,
     client,
     part: at + 1,

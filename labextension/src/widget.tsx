@@ -3,10 +3,10 @@
 import * as React from 'react';
 import { createRoot } from 'react-dom/client';
 
-import type { FeedState } from './feed';
 import type { CallOp, IEarlier } from './panel';
 import { NO_ACTIONS, Place } from './view/context';
 import type { IActions, IFault } from './view/context';
+import { faultOfFeed } from './view/faults';
 import { Fault } from './view/notes';
 import { Panel } from './view/panel';
 import { OutputHost } from './widget/host';
@@ -58,7 +58,9 @@ function render({ model, el }: IRender): () => void {
   };
   const view = (): React.ReactElement => {
     const { conversation } = link.feed;
-    const fault = link.isGone ? GONE : faultOf(link.feed.state, conversation.epoch === null, again);
+    const fault = link.isGone
+      ? GONE
+      : faultOfFeed(link.feed.state, conversation.epoch === null, again);
     const actions: IActions = { ...NO_ACTIONS, fault };
     if (!isCell) {
       return (
@@ -94,29 +96,6 @@ function render({ model, el }: IRender): () => void {
     root.unmount();
     node.remove();
   };
-}
-
-/** Why there is no conversation to show; null if there is one. */
-function faultOf(state: FeedState, isEmpty: boolean, again: () => void): IFault | null {
-  switch (state.is) {
-    case 'open':
-      return null;
-    case 'opening':
-    case 'closed':
-      return isEmpty ? { title: 'Opening the conversation.', text: '' } : null;
-    case 'busy':
-      return {
-        title: 'The kernel is busy.',
-        text: 'The conversation opens when the running cell is done.'
-      };
-    case 'failed':
-      return {
-        title: 'The conversation could not be opened.',
-        text: state.reason,
-        isError: true,
-        buttons: [{ label: 'Try again', run: again }]
-      };
-  }
 }
 
 function isDarkPage(): boolean {

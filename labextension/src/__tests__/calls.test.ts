@@ -1,17 +1,17 @@
 import { describe, expect, it, vi } from 'vitest';
 
-import { AGAIN_MS, Calls, MOST_CHARS, OPEN_MS, splitCall } from '../calls';
-import type { ICallPart } from '../calls';
-import { PART_CHARS } from '../events';
+import { AGAIN_MS, Calls, MOST_CHARS, OPEN_MS } from '../calls';
+import { PART_CHARS, split } from '../events';
+import type { IPart } from '../events';
 import { CallError } from '../host';
 
 /** Calls whose messages are kept; `answer` speaks for the kernel. */
 function setUp(): {
   calls: Calls;
-  sent: ICallPart[];
+  sent: IPart<'call'>[];
   answer: (text: string, parts?: readonly number[], of?: number, to?: string) => void;
 } {
-  const sent: ICallPart[] = [];
+  const sent: IPart<'call'>[] = [];
   const calls = new Calls('page', part => sent.push(part));
   const answer = (text: string, parts: readonly number[] = [1], of = 1, to = 'page'): void => {
     const size = Math.ceil(text.length / of);
@@ -33,6 +33,19 @@ describe('a call', () => {
     expect(sent).toHaveLength(1);
     expect(sent[0]).toMatchObject({ version: 1, type: 'call', client: 'page', part: 1, parts: 1 });
     expect(JSON.parse(sent[0]?.text ?? '')).toEqual({ op: 'stop', args: {} });
+  });
+
+  it('takes nothing for an answer that has not the shape of one', async () => {
+    const { calls, sent, answer } = setUp();
+    const called = calls.call('stop', {});
+    const id = sent[0]?.id ?? '';
+    const text = '{"ok":true,"result":{"a":2}}';
+    for (const odd of [null, 3, [], {}, { id }, { id, to: 'page', part: '1', parts: 1, text }]) {
+      calls.hear(odd);
+    }
+    answer('{"ok":true,"result":{"a":1}}');
+
+    expect(await called).toEqual({ a: 1 });
   });
 
   it('takes an answer whose parts come in any order and twice', async () => {
@@ -140,7 +153,7 @@ describe('a call', () => {
 describe('the parts of a long call', () => {
   it('are short, numbered, whole characters, and add up', () => {
     const text = `${'x'.repeat(PART_CHARS - 1)}😀${'y'.repeat(PART_CHARS)}`;
-    const parts = splitCall('id', 'page', text);
+    const parts = split('call', 'id', 'page', text);
 
     expect(parts.map(one => one.part)).toEqual([1, 2, 3]);
     expect(parts.every(one => one.parts === 3 && one.text.length <= PART_CHARS)).toBe(true);

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { KernelClient } from '../client';
 import type { Respond } from '../client';
 import { PART_CHARS } from '../events';
-import type { IReplyPart, IRequest } from '../events';
+import type { IPart, IRequest } from '../events';
 import type { PanelEvent } from '../state';
 import { load } from './fixtures';
 
@@ -92,13 +92,13 @@ function request(fields: object = {}): object {
 }
 
 /** The answers that went to the kernel, on the control channel. */
-function answers(kernel: FakeKernel): { comm_id: string; data: IReplyPart }[] {
+function answers(kernel: FakeKernel): { comm_id: string; data: IPart }[] {
   return kernel.asked
     .map(message => message as KernelMessage.IMessage)
     .filter(({ header }) => header.msg_type === 'comm_msg')
     .map(({ channel, content }) => {
       expect(channel).toBe('control');
-      return content as unknown as { comm_id: string; data: IReplyPart };
+      return content as unknown as { comm_id: string; data: IPart };
     });
 }
 

@@ -1,7 +1,7 @@
 /** Why there is no conversation to show, in words; null if there is one. */
 
 import type { IAction, IFault } from '../view/context';
-import type { FeedState } from '../feed';
+import { faultOfFeed } from '../view/faults';
 import type { NotebookLink } from './link';
 
 export const NO_NOTEBOOK: IFault = {
@@ -44,30 +44,7 @@ export function faultOf(link: NotebookLink, type: (line: string) => void): IFaul
     case 'loading':
       return wait('Loading the agent.');
     case 'loaded':
-      return faultOfFeed(feed.state, feed.conversation.epoch === null, again);
-  }
-}
-
-/** One that is shown already stays while it is opened again. */
-function faultOfFeed(state: FeedState, isEmpty: boolean, again: IAction): IFault | null {
-  switch (state.is) {
-    case 'open':
-      return null;
-    case 'opening':
-    case 'closed':
-      return isEmpty ? wait('Opening the conversation.') : null;
-    case 'busy':
-      return {
-        title: 'The kernel is busy.',
-        text: 'The conversation opens when the running cell is done.'
-      };
-    case 'failed':
-      return {
-        title: 'The conversation could not be opened.',
-        text: state.reason,
-        isError: true,
-        buttons: [again]
-      };
+      return faultOfFeed(feed.state, feed.conversation.epoch === null, again.run);
   }
 }
 

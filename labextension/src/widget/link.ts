@@ -1,7 +1,6 @@
 /** One view's link to the kernel, through the widget's model: the protocol in custom messages. */
 
 import { Calls } from '../calls';
-import type { IAnswerPart } from '../calls';
 import { parseMessage, PROTOCOL } from '../events';
 import { Feed } from '../feed';
 import { CallError } from '../host';
@@ -89,9 +88,7 @@ export class WidgetLink implements IDisposable {
     if (type === 'panel' && version === PROTOCOL) {
       this.feed.hear(data);
     } else if (type === 'answer' && version === PROTOCOL) {
-      if (isAnswer(data)) {
-        this._calls.hear(data);
-      }
+      this._calls.hear(data);
     } else if (type !== 'request') {
       const message = parseMessage(data);
       if (message.type !== 'request') {
@@ -127,17 +124,6 @@ export class WidgetLink implements IDisposable {
   private _isGone = false;
   private _isDisposed = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-}
-
-function isAnswer(data: unknown): data is IAnswerPart {
-  const answer = data as Readonly<Record<keyof IAnswerPart, unknown>>;
-  return (
-    typeof answer.id === 'string' &&
-    typeof answer.to === 'string' &&
-    typeof answer.text === 'string' &&
-    Number.isInteger(answer.part) &&
-    Number.isInteger(answer.parts)
-  );
 }
 
 export const GONE_TEXT = 'The kernel that this belonged to is gone.';
