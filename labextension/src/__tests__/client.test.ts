@@ -92,13 +92,13 @@ function request(fields: object = {}): object {
 }
 
 /** The answers that went to the kernel, on the control channel. */
-function answers(kernel: FakeKernel): { comm_id: string; data: IPart }[] {
+function answers(kernel: FakeKernel): { comm_id: string; data: IPart<'reply'> }[] {
   return kernel.asked
     .map(message => message as KernelMessage.IMessage)
     .filter(({ header }) => header.msg_type === 'comm_msg')
     .map(({ channel, content }) => {
       expect(channel).toBe('control');
-      return content as unknown as { comm_id: string; data: IPart };
+      return content as unknown as { comm_id: string; data: IPart<'reply'> };
     });
 }
 
