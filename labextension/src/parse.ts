@@ -80,7 +80,8 @@ const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
     seconds: nullable(amount),
     tokens: nullable(count),
     decision: nullable(oneOf(DECISIONS)),
-    has_outputs: flag
+    has_outputs: flag,
+    images: count
   },
   result_offloaded: { ...TOOL, ...STORED, name: text, shown_chars: count },
   step_finished: { ...STEP, stop_reason: text, cost_usd: nullable(amount) },
@@ -237,6 +238,9 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   set_mode: NOTHING,
   set_model: { said: text }
 };
+
+/** Every operation that the page asks for. */
+export const CALL_OPS = Object.keys(RESULTS) as readonly CallOp[];
 
 // What is called ----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from jupyter_ctx.core.events import (
     ToolFinished,
     ToolStarted,
 )
+from jupyter_ctx.panel.ops import OPS
 from jupyter_ctx.panel.wire import (
     INPUT_CHARS,
     MOST_MEMBERS,
@@ -29,7 +30,7 @@ from jupyter_ctx.panel.wire import (
     sha256_of,
     tool_output,
 )
-from tests.panel.recorded import FIXTURES, make_all
+from tests.panel.recorded import CALLS, FIXTURES, make_all
 
 MADE = make_all()
 
@@ -47,6 +48,11 @@ def test_a_fixture_is_what_is_told_now(name):
 def test_there_is_no_fixture_that_nothing_makes():
     """Every file among the fixtures is made by a scene."""
     assert {path.stem for path in FIXTURES.glob("*.json")} == set(MADE)
+
+
+def test_every_operation_is_in_a_fixture():
+    """Both languages know the same operations: each has its call among the fixtures."""
+    assert {call["op"] for call in CALLS} == set(OPS)
 
 
 def test_every_kind_of_item_is_in_a_fixture():

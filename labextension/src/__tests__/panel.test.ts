@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { isRefused, parseItem, parsePanel, parseResult } from '../parse';
+import { CALL_OPS, isRefused, parseItem, parsePanel, parseResult } from '../parse';
 import { loadPanel, panelNames, SCENES } from './panelfixtures';
 
 const HEAD = { version: 1, type: 'panel', epoch: 'e1', seq: 0 };
@@ -69,6 +69,14 @@ describe('parsePanel', () => {
 
     expect(isRefused(parseItem({ ...tool, input: { a: ['\ud83d'] } }))).toBe(true);
     expect(isRefused(parseItem({ ...tool, input: { a: ['\ud83d\udcc8'] } }))).toBe(false);
+  });
+});
+
+describe('the calls', () => {
+  it('are those that the kernel carries out', () => {
+    const { calls } = loadPanel('calls') as { readonly calls: readonly { readonly op: string }[] };
+
+    expect([...CALL_OPS].sort()).toEqual([...new Set(calls.map(({ op }) => op))].sort());
   });
 });
 
