@@ -9,6 +9,7 @@ import pytest
 
 from ..fake_anthropic import FakeAnthropic
 from ..kernels import RealKernel, running_kernel
+from ..pages import page_on
 from .client import PanelPage, panel_page
 
 KEY = "sk-ant-test-0123456789abcdef"
@@ -46,6 +47,6 @@ def free(kernel: RealKernel) -> RealKernel:
 
 @pytest.fixture
 def page(kernel: RealKernel) -> Iterator[PanelPage]:
-    """A page on the kernel."""
-    with panel_page(kernel) as opened:
+    """A page on the kernel, which shows an empty notebook."""
+    with page_on(kernel, []), panel_page(kernel) as opened:
         yield opened
