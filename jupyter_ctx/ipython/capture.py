@@ -30,7 +30,7 @@ from .live import Live, Sink
 from .nested import InterruptGuard, NestedLoop, cut_own_frames, outer_loop_kept
 from .outputlog import Limits, OutputLog, StreamName
 from .spool import Spool
-from .streams import CaptureHook, CapturePublisher, CaptureStream
+from .streams import CaptureHook, CapturePublisher, CaptureStream, Others
 
 _MISSING = object()
 
@@ -139,15 +139,19 @@ def _replace_hooks(
     _keep(stack, sys, "stdin")
     _keep(stack, shell, "displayhook")
     stack.callback(_restore_names, shell, _history_of(shell))
+    others = Others()
+    stack.callback(others.close)
     names: tuple[StreamName, ...] = ("stdout", "stderr")
     for stream in names:
-        ours = CaptureStream(collector, check, stream, getattr(sys, stream))
+        ours = CaptureStream(collector, check, stream, getattr(sys, stream), others)
         stack.callback(ours.detach)
         _swap(stack, sys, stream, ours)
     hook = CaptureHook(shell, collector, check, code)
     _swap(stack, sys, "displayhook", hook)
     _swap(stack, shell.display_trap, "hook", hook)
-    _swap(stack, shell, "display_pub", CapturePublisher(collector, check, shell.display_pub))
+    _swap(
+        stack, shell, "display_pub", CapturePublisher(collector, check, shell.display_pub, others)
+    )
     _swap(stack, shell, "_get_exc_info", _exc_info_of(shell))
     _swap(stack, shell, "_showtraceback", collector.show_traceback)
     _swap(stack, shell, "payload_manager", PayloadManager())

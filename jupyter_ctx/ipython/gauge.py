@@ -34,6 +34,7 @@ _MOVES = (
     "CompactionFailed",
 )
 _log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
 
 
 class Gauge:
@@ -221,6 +222,8 @@ class Gauge:
         """Send to one page; a page that cannot be reached never disturbs the turn."""
         try:
             comm.send(dict(message))
+        except (TypeError, ValueError):  # what is to be told is no JSON; the page is there
+            _log.exception("A message to a page could not be written.")
         except Exception:
             _log.debug("The gauge's comm could not be reached.", exc_info=True)
             self._forget(comm)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
@@ -18,9 +19,37 @@ from IPython.core.interactiveshell import InteractiveShell
 from .collector import WRITE_CHARS, Burst, Collector
 from .outputlog import StreamName
 
+_of_agent: WeakSet[threading.Thread] = WeakSet()
+"""Threads that code of the agent has started."""
+
+
+class Others:
+    """The user's threads that run when code of the agent begins: what they show stays theirs.
+
+    To be made on the thread that runs the code; `close` it there when the code is done.
+    """
+
+    def __init__(self) -> None:
+        self._before = frozenset(_running())
+        theirs = self._before - set(_of_agent) - {_current()}
+        self.idents = {thread.ident: thread for thread in theirs}
+
+    def is_here(self) -> bool:
+        """Whether this is one of them."""
+        thread = self.idents.get(_ident())
+        return thread is not None and thread is _current()  # an ident may be given out again
+
+    def close(self) -> None:
+        """Note which threads the code has left behind: what they show later is the agent's."""
+        _of_agent.update(set(_running()) - self._before)
+
+
+# Kept apart: the code may replace what stands in the module.
+_running, _current, _ident = threading.enumerate, threading.current_thread, threading.get_ident
+
 
 class CaptureStream(io.TextIOBase):
-    """A text stream whose writes go to a collector, from any thread, until it is detached.
+    """A text stream whose writes go to a collector, but for other threads', until it is detached.
 
     Later it passes everything to the stream then in place: a logging handler made by the code keeps
     working. Closing it does nothing. In a forked child it writes to the stream it stood for, which
@@ -29,8 +58,15 @@ class CaptureStream(io.TextIOBase):
     """
 
     def __init__(
-        self, collector: Collector, check: Callable[[], None], name: StreamName, original: Any
+        self,
+        collector: Collector,
+        check: Callable[[], None],
+        name: StreamName,
+        original: Any,
+        others: Others,
     ) -> None:
+        self._others = others
+        self._theirs = others.idents
         self._collector: Collector | None = collector
         self._burst = collector.bursts[name]
         self._check = check
@@ -52,6 +88,9 @@ class CaptureStream(io.TextIOBase):
                 raise TypeError(f"write() argument must be str, not {type(text).__name__}")
             text = str.__str__(text)
         size, burst = len(text), self._burst
+        if _ident() in self._theirs and self._collector is not None and self._others.is_here():
+            self._original.write(text)
+            return size
         # Most of many small writes end here: a program's `print` costs little more than without us.
         if (room := burst.room - size - WRITE_CHARS) >= 0:
             burst.room = room
@@ -68,6 +107,8 @@ class CaptureStream(io.TextIOBase):
         collector = self._collector
         if collector is None:
             self._later().flush()
+        elif self._others.is_here():
+            self._original.flush()
         else:
             collector.flush()
             self._check()
@@ -119,9 +160,14 @@ class CapturePublisher(DisplayPublisher):
     """
 
     def __init__(
-        self, collector: Collector, check: Callable[[], None], original: DisplayPublisher
+        self,
+        collector: Collector,
+        check: Callable[[], None],
+        original: DisplayPublisher,
+        others: Others,
     ) -> None:
         super().__init__(shell=None)  # type: ignore[no-untyped-call]  # IPython's has no types
+        self._others = others
         self._collector = collector
         self._check = check
         self._original = original
@@ -139,11 +185,19 @@ class CapturePublisher(DisplayPublisher):
         """Take a MIME bundle, or the update of one. Raises TypeError if it is none."""
         if not isinstance(data, dict) or not isinstance(metadata or {}, dict):
             raise TypeError(f"data and metadata must be dicts, not {data!r} and {metadata!r}")
+        if self._others.is_here():
+            shown: Any = self._original
+            shown.publish(data, metadata, transient=transient, update=update, **kwargs)
+            return
         self._collector.display(data, metadata or {}, transient or {}, update)
         self._check()
 
     def clear_output(self, wait: bool = False) -> None:
         """Take away what the run has brought, now or at its next output."""
+        if self._others.is_here():
+            shown: Any = self._original
+            shown.clear_output(wait)
+            return
         self._collector.clear(bool(wait))
         self._check()
 

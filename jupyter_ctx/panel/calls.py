@@ -20,6 +20,8 @@ MAX_CALL_CHARS = 8_000_000
 """Longest call, in characters: an image of 5 MB as base64 and its prompt."""
 MAX_BEGUN = 64
 """So many calls may have come in part; the oldest is forgotten then."""
+MAX_BEGUN_CHARS = 2 * MAX_CALL_CHARS
+"""So long they may be together, likewise."""
 MAX_ID_CHARS = 128
 REMEMBERED = 4_096
 """So many ids of calls are remembered, so that one is handled once."""
@@ -116,9 +118,15 @@ class Calls:
             if len(begun.texts) == parts:
                 self._end(key)
                 return "".join(begun.texts[n] for n in range(1, parts + 1))
-            while len(self._begun) > MAX_BEGUN:
-                self._begun.popitem(last=False)
+            self._make_room()
             return None
+
+    def _make_room(self) -> None:
+        """Forget the oldest of what has begun, as far as that is too much."""
+        chars = sum(one.chars for one in self._begun.values())
+        while len(self._begun) > MAX_BEGUN or chars > MAX_BEGUN_CHARS:
+            _, oldest = self._begun.popitem(last=False)
+            chars -= oldest.chars
 
     def _end(self, key: tuple[str, str]) -> None:
         self._begun.pop(key, None)

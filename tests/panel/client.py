@@ -105,6 +105,15 @@ class PanelPage:
         message = self._client.session.msg("comm_msg", {"comm_id": self.comm_id, "data": data})
         self._client.control_channel.send(message)
 
+    def send_escaped(self, data: Any) -> None:
+        """The same in plain ASCII, as a page's `JSON.stringify` writes half a character."""
+        packs = self._client.session.pack
+        try:
+            self._client.session.pack = lambda one: json.dumps(one, default=str).encode()
+            self.send(data)
+        finally:
+            self._client.session.pack = packs
+
     def wait_answer(self, call_id: str) -> dict[str, Any]:
         """Return the result of a call. Raises Refusal."""
         with self._heard:
