@@ -85,7 +85,7 @@ class ToolFinished:
 
     `text` is the first 2,000 characters of its text form; `chars` and `lines` are of the whole.
     `seconds` is how long it ran, without the time it waited for its permission. `interrupted`: the
-    user stopped it.
+    user stopped it. `images` is how many pictures it returned.
     """
 
     turn: int
@@ -99,6 +99,7 @@ class ToolFinished:
     lines: int
     seconds: float
     interrupted: bool = False
+    images: int = 0
 
 
 @dataclass(frozen=True, slots=True)

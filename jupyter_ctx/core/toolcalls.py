@@ -131,6 +131,7 @@ class ToolCalls:
             lines,
             seconds,
             output.interrupted,
+            len(output.images),
         )
 
     # The results --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 from ..core.blocks import (
+    Image,
     Message,
     Text,
     Thinking,
@@ -337,6 +338,7 @@ class _Telling:
             lines,
             0.0,
             is_stopped,
+            sum(isinstance(block, Image) for block in result.content),
         )
         around = Around(input=use.input, has_outputs=not denied and use.name in RUNS_CODE)
         self._add(finished, around, seconds=None)

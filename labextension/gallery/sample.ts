@@ -77,6 +77,7 @@ export function tool(turn: number, told: ITool): Item[] {
     tokens,
     decision: null,
     has_outputs: false,
+    images: 0,
     ...more
   };
   const step_started: Item = { kind: 'step_started', turn, step };

@@ -61,6 +61,7 @@ export interface IToolResult {
   readonly tokens: number | null;
   readonly decision: Decision | null;
   readonly hasOutputs: boolean;
+  readonly images: number;
 }
 
 /** A cell or a file that a tool edited. */
@@ -435,7 +436,8 @@ const CUT_OFF: IToolResult = {
   seconds: null,
   tokens: null,
   decision: null,
-  hasOutputs: false
+  hasOutputs: false,
+  images: 0
 };
 
 const NOT_FINISHED = { reason: 'It was stopped.', failures: 0, isPaused: false };
@@ -577,7 +579,8 @@ function finishTool(turn: ITurn, item: IToolFinished): ITurn {
       seconds: item.seconds,
       tokens: item.tokens,
       decision: item.decision,
-      hasOutputs: item.has_outputs
+      hasOutputs: item.has_outputs,
+      images: item.images
     }
   }));
 }

@@ -126,6 +126,8 @@ export interface IToolFinished {
   readonly tokens: number | null;
   readonly decision: Decision | null;
   readonly has_outputs: boolean;
+  /** How many pictures it returned. */
+  readonly images: number;
 }
 
 /** A large result went to the store: the model sees `shown_chars` of its `chars`. */

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_ctx.core.blocks import ToolUse
+from jupyter_ctx.core.blocks import Image, ToolUse
 from jupyter_ctx.core.events import CompactionFinished, CtxEvent, ToolFinished, ToolStarted
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices, Usage
@@ -142,7 +142,8 @@ def notebook_tools() -> FakeTools:
 
     def run_code(code: str = "") -> ToolOutput:
         if "plot" in code:
-            return ToolOutput("<Figure size 640x480 with 1 Axes>", outputs=(FIGURE,))
+            text = "<Figure size 640x480 with 1 Axes>"
+            return ToolOutput(text, (Image("image/png", PIXEL, 1, 1),), outputs=(FIGURE,))
         if "1/0" in code:
             return ToolOutput("ZeroDivisionError: division by zero", is_error=True)
         if "while True" in code:

@@ -529,6 +529,26 @@ describe('a turn', () => {
   });
 });
 
+describe('a figure', () => {
+  it('is in sight without a click, in its place, and the other steps fold', async () => {
+    const drawn: (readonly unknown[])[] = [];
+    const picture = { output_type: 'display_data', data: { 'image/png': 'AA==' }, metadata: {} };
+    const line = { output_type: 'stream', name: 'stdout', text: 'x' };
+    stage.host.answers.set('outputs', { outputs: [line, picture] });
+    stage.host.renderOutputs = (outputs: readonly unknown[]) => {
+      drawn.push(outputs);
+      return { dispose: () => undefined };
+    };
+    const items = itemsOf(SCENES.get('turn_figure')?.items ?? []);
+    await stage.show(fold(items));
+
+    expect(stage.host.told('outputs')).toEqual([{ tool_use_id: 'toolu_01' }]);
+    expect(drawn).toEqual([[picture]]);
+    expect(stage.find('.jctx-outputs.figure').closest('details')).toBeNull();
+    expect(stage.all('.jctx-body > .jctx-tools')).toHaveLength(2);
+  });
+});
+
 describe('the rows of the log', () => {
   it('are gone through by the arrows', async () => {
     await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? []).slice(0, -1)));

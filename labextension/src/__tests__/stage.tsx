@@ -41,7 +41,10 @@ export class StageHost implements IHost {
   readonly drawn: string[] = [];
   readonly copied: string[] = [];
   readonly inserted: string[] = [];
-  readonly answers = new Map<string, unknown>([['complete', { from: 0, items: [] }]]);
+  readonly answers = new Map<string, unknown>([
+    ['complete', { from: 0, items: [] }],
+    ['outputs', { outputs: [] }]
+  ]);
 
   renderMarkdown(text: string, node: HTMLElement): Promise<void> {
     this.drawn.push(text);

@@ -13,8 +13,13 @@ export interface IRows {
   parts: readonly (IToolPart | IThinkingPart)[];
 }
 
-export function Rows({ parts }: IRows): React.ReactElement {
-  return (
+/** Return whether a step shows a figure: that is what was asked for, and stays in sight. */
+export function hasFigure(part: IToolPart | IThinkingPart): boolean {
+  return part.kind === 'tool' && part.result?.hasOutputs === true && part.result.images > 0;
+}
+
+export function Rows({ parts }: IRows): React.ReactElement | null {
+  return parts.length === 0 ? null : (
     <div className="jctx-tools" role="group" aria-label="Steps">
       <RowList parts={parts} />
     </div>
@@ -119,10 +124,11 @@ const ToolRow = React.memo(function ToolRow({ tool }: { tool: IToolPart }): Reac
   }
   const line = stepLine(tool);
   const code = toolCode(tool);
+  const figure = hasFigure(tool) ? <Outputs id={tool.id} text="" isFigure /> : null;
   const open = React.useCallback(() => {
     setWasOpened(true);
   }, []);
-  return (
+  const row = (
     <Row
       label={
         <span className="lab">
@@ -142,7 +148,7 @@ const ToolRow = React.memo(function ToolRow({ tool }: { tool: IToolPart }): Reac
           ) : (
             <pre className="code">{code.text}</pre>
           ))}
-        {wasOpened && tool.result?.hasOutputs ? (
+        {figure === null && wasOpened && tool.result?.hasOutputs ? (
           <Outputs id={tool.id} text={tool.result.text} />
         ) : (
           <Out tool={tool} />
@@ -153,6 +159,12 @@ const ToolRow = React.memo(function ToolRow({ tool }: { tool: IToolPart }): Reac
         )}
       </div>
     </Row>
+  );
+  return (
+    <>
+      {row}
+      {figure}
+    </>
   );
 });
 
@@ -196,8 +208,15 @@ function Out({ tool }: { tool: IToolPart }): React.ReactElement | null {
   );
 }
 
+interface IOutputs {
+  id: string;
+  text: string;
+  /** Draw the figures alone: the rest stands in the row. */
+  isFigure?: boolean;
+}
+
 /** Figures and tables, as the host draws them; until they are there, the text. */
-function Outputs({ id, text }: { id: string; text: string }): React.ReactElement {
+function Outputs({ id, text, isFigure = false }: IOutputs): React.ReactElement {
   const { host } = usePlace();
   const node = React.useRef<HTMLDivElement>(null);
   const [failed, setFailed] = React.useState('');
@@ -208,7 +227,7 @@ function Outputs({ id, text }: { id: string; text: string }): React.ReactElement
     ask(host, 'outputs', { tool_use_id: id }).then(
       ({ outputs }) => {
         if (!isGone && node.current) {
-          drawn = host.renderOutputs(outputs, node.current);
+          drawn = host.renderOutputs(isFigure ? outputs.filter(isPicture) : outputs, node.current);
           setIsDrawn(true);
         }
       },
@@ -222,7 +241,7 @@ function Outputs({ id, text }: { id: string; text: string }): React.ReactElement
       isGone = true;
       drawn?.dispose();
     };
-  }, [host, id]);
+  }, [host, id, isFigure]);
   return (
     <>
       {!isDrawn && text !== '' && (
@@ -231,16 +250,21 @@ function Outputs({ id, text }: { id: string; text: string }): React.ReactElement
         </pre>
       )}
       <div
-        className="jctx-outputs"
+        className={isFigure ? 'jctx-outputs figure' : 'jctx-outputs'}
         ref={node}
         hidden={!isDrawn}
         tabIndex={0}
         role="group"
-        aria-label="Output"
+        aria-label={isFigure ? 'Figure' : 'Output'}
       />
       {failed !== '' && <div className="small quiet">{failed}</div>}
     </>
   );
+}
+
+function isPicture(output: unknown): boolean {
+  const { data } = output as { readonly data?: object };
+  return Object.keys(data ?? {}).some(mime => mime.startsWith('image/'));
 }
 
 /** The line of a result that stands in the store, and the way to all of it. */

@@ -10,7 +10,7 @@ import { ask, reasonOf, usePlace } from './context';
 import { formatCount, formatShort } from './format';
 import { NoteBox, Retry } from './notes';
 import { Permission } from './permission';
-import { FoldedRows, Rows } from './steps';
+import { FoldedRows, hasFigure, Rows } from './steps';
 import { formatMoney, formatTime } from './words';
 
 interface ITurnView {
@@ -128,13 +128,14 @@ function Body({
   }, [wasLive, isLive]);
   const groups = groupsOf(turn.parts);
   const rows = groups.flatMap(group => (group.kind === 'rows' ? group.parts : []));
-  const isFolded = folds && !isLive && rows.filter(part => part.kind === 'tool').length > 1;
+  const folded = rows.filter(part => !hasFigure(part));
+  const isFolded = folds && !isLive && folded.filter(part => part.kind === 'tool').length > 1;
   return (
     <div className="jctx-body" ref={node}>
-      {isFolded && <FoldedRows parts={rows} />}
+      {isFolded && <FoldedRows parts={folded} />}
       {groups.map((group, at) =>
         group.kind === 'rows' ? (
-          !isFolded && <Rows key={at} parts={group.parts} />
+          <Rows key={at} parts={isFolded ? group.parts.filter(hasFigure) : group.parts} />
         ) : (
           <Part key={at} part={group.part} isLive={isLive} drawAside={drawAside} />
         )
