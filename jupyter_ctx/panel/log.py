@@ -118,12 +118,18 @@ class PanelLog:
 
 
 def _drop_replaced(kept: list[Item], item: Item) -> None:
-    """Drop what an item makes needless: the deltas of a finished text, the tail of a done tool."""
+    """Drop what an item makes needless: the deltas of a finished text, the tail of a done tool.
+
+    They lie behind the beginning of the step or of the tool: no more is looked at.
+    """
     match item["kind"]:
         case "text_finished":
-            gone, key = "text_delta", "block"
+            gone, key, begins = "text_delta", "block", "step_started"
         case "tool_output" | "tool_finished":
-            gone, key = "tool_output", "tool_use_id"
+            gone, key, begins = "tool_output", "tool_use_id", "tool_started"
         case _:
             return
-    kept[:] = [one for one in kept if one["kind"] != gone or one[key] != item[key]]
+    at = len(kept)
+    while at > 0 and kept[at - 1]["kind"] != begins:
+        at -= 1
+    kept[at:] = [one for one in kept[at:] if one["kind"] != gone or one[key] != item[key]]
