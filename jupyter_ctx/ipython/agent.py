@@ -290,7 +290,12 @@ class Agent:
         """Return where the output of the agent's code is shown."""
         if self.panel is not None and self.bridge.is_launched:
             return self.panel.make_sink()
-        return (self._renderer or self._make_renderer()).make_sink()
+        sink = (self._renderer or self._make_renderer()).make_sink()
+        if self.panel is None:
+            return sink
+        from .sinks import TeeSink
+
+        return TeeSink(sink, self.panel.make_sink())
 
     def make_asker(self) -> InputAsker:
         """Return who asks the person for permission."""

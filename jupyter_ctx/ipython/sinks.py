@@ -17,6 +17,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from ..core.blocks import Json
+from .live import Sink
 from .outputlog import StreamName
 
 REDRAW_EVERY_S = 0.1
@@ -129,6 +130,38 @@ class _PlacedText:
     text: str = ""
     shown: str = ""
     due: float = 0.0
+
+
+class TeeSink:
+    """Shows output in two places, in the cell first."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+
+    def stream(self, name: StreamName, text: str) -> None:
+        """Show text of stdout or stderr."""
+        for sink in self._sinks:
+            sink.stream(name, text)
+
+    def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
+        """Show a MIME bundle, or put it in the place of an earlier one."""
+        for sink in self._sinks:
+            sink.display(data, metadata, transient, update)
+
+    def clear(self, wait: bool) -> None:
+        """Take away what is shown, now or when more comes."""
+        for sink in self._sinks:
+            sink.clear(wait)
+
+    def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
+        """Show an error."""
+        for sink in self._sinks:
+            sink.error(ename, evalue, traceback)
+
+    def close(self) -> None:
+        """Show what has waited."""
+        for sink in self._sinks:
+            sink.close()
 
 
 class TerminalSink:

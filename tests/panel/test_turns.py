@@ -55,6 +55,20 @@ def test_a_turn_streams_and_runs_code_on_the_idle_kernel(
     assert page.text == "Let me look.It is 42."
 
 
+def test_what_the_code_of_a_cell_s_turn_prints_stands_in_both_places(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """The panel shows the end of what a running tool prints, also below `%agent`."""
+    server.append(reply(run("print('halfway')")), "Done.")
+    page.open()
+    ran = free.execute("%agent go")
+    started = page.wait_for("tool_started")
+
+    tail = page.wait_for("tool_output")
+    assert (tail["tool_use_id"], tail["text"]) == (started["tool_use_id"], "halfway\n")
+    assert "halfway" in ran.text
+
+
 def test_a_cell_runs_in_the_middle_of_a_turn(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:
