@@ -6,7 +6,6 @@ All of it happens on the thread of the turn's loop.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from ..ipython.permissions import NO_REASON, Always, Answer
 from ..ipython.plaintext import shown_exactly
 from ..ipython.rules import Rule
 from .calls import RefusedError
-from .wire import Item
+from .wire import Item, sha256_of
 
 SEEN_S = 3.0
 """So long a page has to say that it shows a question, before the cell itself asks."""
@@ -155,7 +154,7 @@ def _item_of(
 ) -> tuple[Item, str]:
     """Return the item of a question, and the sha256 of what it shows."""
     title, text = clean_text(asked.title), clean_text(shown_exactly(asked.text))
-    digest = hashlib.sha256(f"{title}\n\n{text}".encode()).hexdigest()
+    digest = sha256_of(title, text)
     cell_id, source = use.input.get("cell_id"), use.input.get("source")
     is_edit = asked.act.verb == "edit cells"
     item: Item = {
