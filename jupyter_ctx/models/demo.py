@@ -21,6 +21,7 @@ from ..core.blocks import (
     Text,
     ToolResult,
     ToolUse,
+    images_of,
     message_to_wire,
     text_of,
     tool_results,
@@ -28,6 +29,7 @@ from ..core.blocks import (
 )
 from ..core.budget import DONE, is_nudge
 from ..core.compaction import is_instruction
+from ..core.counts import image_tokens
 from ..core.ports import BlockDone, Delta, ModelFacts, ReplyDone, Request, TextPart, ToolPart
 from ..core.usage import Prices, Usage
 
@@ -149,8 +151,17 @@ def demo_facts(prices: Prices | None = None) -> ModelFacts:
 
 def _wire(request: Request) -> str:
     parts = [request.system, *(json.dumps(dict(tool)) for tool in request.tools)]
-    parts += [json.dumps(message_to_wire(message)) for message in request.messages]
+    parts += [_message_wire(message) for message in request.messages]
     return "\n".join(parts)
+
+
+def _message_wire(message: Message) -> str:
+    """Return the message as it is sent; a picture as long as its pixels cost, not as its bytes."""
+    wire = json.dumps(message_to_wire(message))
+    for image in images_of(message):
+        chars = 4 * image_tokens(image)
+        wire = wire.replace(image.data, image.data[:chars].ljust(chars))
+    return wire
 
 
 def _tokens(text: str) -> int:
@@ -263,6 +274,9 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
         return _run(code.group(1), done)
     if stored := re.search(r"\b(?:turn|prompt)-\d+\b|\bdemo_[0-9a-f]+\b", prompt):
         return _read(stored.group(), prompt, done)
+    if re.search(r"\b(add|insert|edit|change|rewrite|comment)\b", words):
+        mentioned = re.search(r"@cell:([\w-]+)", prompt)
+        return _edit(mentioned.group(1), done) if mentioned else _add(done)
     if re.search(r"\b(large|big|long|log|output)\b", words):
         return _large(done)
     if re.search(r"\b(plot|figure|chart|draw)\b", words):
@@ -288,6 +302,33 @@ def _read(name: str, prompt: str, done: Sequence[Done]) -> Steps:
         where = {"tool_use_id": name, "start_line": start, "end_line": end}
         return [f"I read `{name}` in the store.", Step("read_result", where)]
     return [f"It says:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
+
+
+def _add(done: Sequence[Done]) -> Steps:
+    if not done:
+        source = "# Added by the demo model\nsquares = [n * n for n in range(10)]\nsum(squares)"
+        return ["I add a cell at the end.", Step("insert_cell", {"source": source})]
+    if done[-1].failed:
+        return [f"That did not work: {_last_line(done[-1].text)}"]
+    return ["The cell stands at the end. To have one edited, mention it: `Comment @cell:3`."]
+
+
+def _edit(cell: str, done: Sequence[Done]) -> Steps:
+    """Put a comment over the mentioned cell."""
+    if not done:
+        return [f"I read the cell `{cell}`.", Step("read_cell", {"cell_id": cell})]
+    last = done[-1]
+    if last.failed:
+        named = re.search(r"In\[\d+\] is `([^`]+)`", last.text) if len(done) == 1 else None
+        if named:
+            return [Step("read_cell", {"cell_id": named.group(1)})]
+        return [f"That did not work: {_last_line(last.text)}"]
+    if last.use.name != "read_cell":
+        return ["The cell has a comment now. Undo takes it back."]
+    head, _, source = last.text.partition("\n")
+    name = re.match(r"\[cell ([^\s,]+)", head)
+    source = f"# Looked at by the demo model\n{source}"
+    return [Step("edit_cell", {"cell_id": name.group(1) if name else cell, "source": source})]
 
 
 def _large(done: Sequence[Done]) -> Steps:
@@ -350,6 +391,8 @@ def _tour(done: Sequence[Done]) -> Steps:
     found = re.findall(r"^(\w+) (\w+)$", done[1].text, re.M) if len(done) > 1 else []
     if not found and len(done) > 1 and "read_result(" in done[1].text:
         return ["The window is nearly full: the list of names went to the store. Ask again."]
+    if not found and len(done) < 2:
+        return ["The conversation was compacted, the list of names with it. Ask again."]
     if not found:
         return ["The kernel holds no variables yet. Run a cell that makes some, then ask again."]
     names = [name for name, _ in sorted(found, key=_interest)][:3]

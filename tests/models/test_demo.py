@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from jupyter_ctx.config import Settings
-from jupyter_ctx.core.blocks import ToolUse, text_of
+from jupyter_ctx.core.blocks import Image, Message, Text, ToolUse, text_of
 from jupyter_ctx.core.events import CompactionFinished, ResultOffloaded, ToolStarted
-from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.core.ports import Cell, Request
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.models import make_model
 from jupyter_ctx.models.demo import DemoModel, Done, demo_facts, script, summarise
@@ -225,3 +225,36 @@ def test_with_prices_it_counts_money(kernel):
     assert demo_facts().prices.input == 0.0
     priced = make_model("demo", settings, {}, Redactor({}))
     assert asyncio.run(priced.load_facts()).prices.output == 10.0
+
+
+def test_a_cell_that_is_mentioned_is_edited_and_one_is_added():
+    """Asked to edit a mentioned cell it puts a comment over its source; asked to add one it adds."""
+    read = Done(
+        ToolUse("t1", "read_cell", {}), "[cell abc, In[3], ok; outputs: none]\na = 1", False
+    )
+    edit = script("Comment @cell:3", [read])[0]
+    add = script("Add a cell", [])[1]
+
+    assert (edit.name, edit.input["cell_id"]) == ("edit_cell", "abc")
+    assert edit.input["source"] == "# Looked at by the demo model\na = 1"
+    assert add.name == "insert_cell"
+    hint = Done(ToolUse("t0", "read_cell", {}), "There is no cell '3'. In[3] is `abc`.", True)
+    assert script("Comment @cell:3", [hint])[0].input == {"cell_id": "abc"}
+
+
+def test_a_list_that_was_compacted_is_not_called_empty():
+    """Whether there are variables is only said of a list that it has."""
+    cells = Done(ToolUse("t1", "list_cells", {}), "[2 cells]", False)
+    names = Done(ToolUse("t2", "run_code", {}), "", False)
+
+    assert "compacted" in script("What is here?", [cells])[0]
+    assert "no variables" in script("What is here?", [cells, names])[0]
+
+
+def test_a_picture_counts_by_its_pixels(kernel):
+    """A turn after a figure still has its usage, and the figure's bytes fill no window."""
+    picture = Image("image/png", "A" * 200_000, 280, 280)
+    message = Message("user", (Text("Look", part="conversation"), picture))
+    request = Request("demo", "", (), (message,), 100)
+
+    assert asyncio.run(DemoModel().count_tokens(request)) < 200
