@@ -228,7 +228,7 @@ def test_with_prices_it_counts_money(kernel):
 
 
 def test_a_cell_that_is_mentioned_is_edited_and_one_is_added():
-    """Asked to edit a mentioned cell it puts a comment over its source; asked to add one it adds."""
+    """A mentioned cell gets a comment over its source; without a mention a cell is added."""
     read = Done(
         ToolUse("t1", "read_cell", {}), "[cell abc, In[3], ok; outputs: none]\na = 1", False
     )
