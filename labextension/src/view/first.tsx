@@ -12,8 +12,13 @@ const EXAMPLES = [
   'Check the last cell for mistakes'
 ];
 
-/** What the demo model has scripts for: a tour, a figure, a result too long for the window. */
-const DEMO_EXAMPLES = ['What is in this notebook?', 'Plot a figure', 'Print a long log'];
+/** What the demo model has scripts for: a tour, a figure, a long result, an edit. */
+const DEMO_EXAMPLES = [
+  'What is in this notebook?',
+  'Plot a figure',
+  'Print a long log',
+  'Add a cell'
+];
 
 interface IFirstRun {
   session: ISession;
