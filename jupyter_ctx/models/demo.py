@@ -326,6 +326,8 @@ def _edit(cell: str, done: Sequence[Done]) -> Steps:
     if last.use.name != "read_cell":
         return ["The cell has a comment now. Undo takes it back."]
     head, _, source = last.text.partition("\n")
+    if re.search(r"^\[.*; go on with start_\w+=\d+\]$", source, re.M):
+        return ["The window is nearly full: I see a part of the cell only, so I leave it as it is."]
     name = re.match(r"\[cell ([^\s,]+)", head)
     source = f"# Looked at by the demo model\n{source}"
     return [Step("edit_cell", {"cell_id": name.group(1) if name else cell, "source": source})]
