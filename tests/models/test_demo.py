@@ -239,7 +239,7 @@ def test_a_cell_that_is_mentioned_is_edited_and_one_is_added():
     assert (edit.name, edit.input["cell_id"]) == ("edit_cell", "abc")
     assert edit.input["source"] == "# Looked at by the demo model\na = 1"
     assert add.name == "insert_cell"
-    cut = replace(read, text=f"{text}\n[lines 1–1 of 7; go on with start_line=2]")
+    cut = replace(read, text=f"{read.text}\n[lines 1–1 of 7; go on with start_line=2]")
     assert "leave it" in script("Comment @cell:3", [cut])[0]
     hint = Done(ToolUse("t0", "read_cell", {}), "There is no cell '3'. In[3] is `abc`.", True)
     assert script("Comment @cell:3", [hint])[0].input == {"cell_id": "abc"}
