@@ -68,6 +68,11 @@ class PanelLog:
                 if not self._is_due:
                     self._flush()
 
+    @property
+    def seq(self) -> int:
+        """The number of the next item that is sent."""
+        return self._seq
+
     def flush(self) -> None:
         """Tell what waits."""
         with self._lock:

@@ -177,7 +177,8 @@ def _unqueue(service: PanelService, call: Call, args: Args) -> Result:
 
 
 def _stop(service: PanelService, call: Call, args: Args) -> Result:
-    if not service.is_running:
+    seq = None if args.get("seq") is None else _number(args, "seq")
+    if not service.is_running or not service.is_known(seq):
         return {"stopped": False}
     service.agent.bridge.cancel()
     return {"stopped": True}

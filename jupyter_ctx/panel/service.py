@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..core.blocks import Json, ToolUse, tool_uses
@@ -92,6 +93,7 @@ class PanelService:
         self._waited: set[str] = set()
         self._job: Prompt | Work | None = None
         self._has_started = False
+        self._known_from: float = 0
         self._labels: tuple[Item, ...] = ()
         self._is_closed = False
         self._pages: dict[str, str] = {}
@@ -241,6 +243,13 @@ class PanelService:
             self._waited.discard(prompt_id)
             self.tell({"kind": "unqueued", "id": prompt_id, "how": "cancelled"})
 
+    def is_known(self, seq: int | None) -> bool:
+        """Whether a page that has heard what came before item `seq` knows of what runs.
+
+        A prompt that waited begins by itself: a second press of Stop was not meant for it.
+        """
+        return seq is None or seq >= self._known_from
+
     def run_work(self, work: Work) -> None:
         """Do something as a turn is done. Raises RefusedError while anything runs."""
         with self._lock:
@@ -257,13 +266,15 @@ class PanelService:
 
     def _launch(self, job: Prompt | Work) -> None:
         self._job, self._has_started = job, False
+        waited = isinstance(job, Prompt) and job.id in self._waited
+        self._known_from = inf if waited else 0
         start = job.run if isinstance(job, Work) else lambda: self._run(job)
         self.agent.bridge.launch(start, lambda event: None, self._idle, self._ended)
 
     def _ended(self, error: BaseException | None) -> None:
         """What ran has ended; on the loop."""
         with self._lock:
-            job, self._job = self._job, None
+            job, self._job, self._known_from = self._job, None, 0
         self._labels = ()
         if isinstance(job, Work):
             job.on_end(error)
@@ -274,7 +285,7 @@ class PanelService:
     def _fail(self, prompt: Prompt, error: BaseException) -> None:
         """A prompt could not run: it waits again if something else was first, else goes back."""
         with self._lock:
-            if isinstance(error, BusyError) and not self._has_started and not prompt.is_command:
+            if isinstance(error, BusyError) and self._may_wait(prompt):
                 self._queue.appendleft(prompt)
                 self._tell_queued(prompt)
                 return
@@ -289,6 +300,15 @@ class PanelService:
             }
         )
 
+    def _may_wait(self, prompt: Prompt) -> bool:
+        """Whether a prompt that found the session busy is to be tried again.
+
+        Not if what keeps it busy runs past us: nobody would tell of its end.
+        """
+        session = self.agent.current
+        is_kept = session is not None and session.is_running and not self.is_running
+        return not (self._has_started or prompt.is_command or is_kept)
+
     # A prompt -------------------------------------------------------------------------------------
 
     async def _run(self, prompt: Prompt) -> AsyncGenerator[CtxEvent, None]:
@@ -297,6 +317,7 @@ class PanelService:
         if prompt.id in self._waited:
             self._waited.discard(prompt.id)
             self.tell({"kind": "unqueued", "id": prompt.id, "how": "started"})
+            self._known_from = self.log.seq
         session = await self.find_session()
         self.agent.refresh()
         run = self._run_command(prompt) if prompt.is_command else self._run_turn(prompt, session)
@@ -441,7 +462,9 @@ class PanelService:
 
     def make_sink(self) -> PanelSink:
         """Return where the output of the code of the panel's turn is shown."""
-        self._sink = PanelSink(self.tell, self._turn, self._running_tool or "")
+        self._sink = PanelSink(
+            self.tell, self._turn, self._running_tool or "", self.agent.bridge.post
+        )
         return self._sink
 
     def take_raw(self, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,18 +18,26 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class PanelSink:
-    """The sink of one run of `tool_use_id`. Implements `ipython.live.Sink`."""
+    """The sink of one run of `tool_use_id`. Implements `ipython.live.Sink`.
+
+    `later` has a function called in some seconds, so that what is printed before a long silence is
+    shown in it; it returns False where nothing can.
+    """
 
     def __init__(
         self,
         tell: Callable[[Mapping[str, object]], None],
         turn: int,
         tool_use_id: str,
+        later: Callable[[Callable[[], None], float], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tell = tell
         self._turn = turn
         self._id = tool_use_id
+        self._later = later
+        self._lock = threading.Lock()
+        self._is_due = False
         self._clock = clock
         self._text = self._shown = ""
         self._due = 0.0
@@ -36,11 +45,15 @@ class PanelSink:
 
     def stream(self, name: StreamName, text: str) -> None:
         """Show text of stdout or stderr."""
-        if self._clears_next:
-            self._text, self._clears_next = "", False
-        self._text = f"{self._text}{text}"[-2 * TAIL_CHARS :]
-        if self._clock() >= self._due:
-            self._show()
+        with self._lock:
+            if self._clears_next:
+                self._text, self._clears_next = "", False
+            self._text = f"{self._text}{text}"[-2 * TAIL_CHARS :]
+            left = self._due - self._clock()
+            if left <= 0:
+                self._show()
+            elif not self._is_due:
+                self._is_due = self._later(self._come_due, left)
 
     def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
         """Show the plain form of a bundle; an update of one only when the run is over."""
@@ -61,7 +74,13 @@ class PanelSink:
 
     def close(self) -> None:
         """Show what has waited."""
-        self._show()
+        with self._lock:
+            self._show()
+
+    def _come_due(self) -> None:
+        with self._lock:
+            self._is_due = False
+            self._show()
 
     def _show(self) -> None:
         if self._text != self._shown:

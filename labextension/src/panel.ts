@@ -475,7 +475,8 @@ export interface ICalls {
     result: { readonly text: string };
   };
   readonly unqueue: { args: { id: string }; result: Fields };
-  readonly stop: { args: Record<string, never>; result: Fields };
+  /** `seq`: the number of the next item, so that a prompt the page knows nothing of goes on. */
+  readonly stop: { args: { readonly seq?: number }; result: Fields };
   readonly decide: {
     args: { question: string; sha256: string; choice: Choice; word: string; reason: string };
     result: { readonly how: string };

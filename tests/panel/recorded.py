@@ -438,7 +438,7 @@ CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "prompt", "args": {"turn": 2}},
     {"op": "prompt", "args": {"turn": None, "id": "p3"}},
     {"op": "unqueue", "args": {"id": "p3"}},
-    {"op": "stop", "args": {}},
+    {"op": "stop", "args": {"seq": 12}},
     {
         "op": "decide",
         "args": {

@@ -57,7 +57,7 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
 
   const activity = activityOf(conversation);
   const isRunning = conversation.isRunning || live !== null || activity !== null;
-  const { isStopping, stop } = useStop(host, isRunning, setRefused);
+  const { isStopping, stop } = useStop(host, conversation, isRunning, setRefused);
   const send = useLatest(async (text: string, images: readonly IImage[]) => {
     await ask(host, 'submit', { text, images });
   });
@@ -196,24 +196,27 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
 /** Stop, and whether it is under way: from a press until nothing runs. */
 function useStop(
   host: IHost,
+  { seq, live }: IConversation,
   isRunning: boolean,
   refuse: (why: string) => void
 ): { isStopping: boolean; stop: () => void } {
-  const [isStopping, setIsStopping] = React.useState(false);
-  if (isStopping && !isRunning) {
-    setIsStopping(false);
+  const turn = live?.turn ?? 0;
+  const [stopping, setStopping] = React.useState<number | null>(null);
+  const isStopping = stopping === turn && isRunning;
+  if (stopping !== null && !isStopping) {
+    setStopping(null); // what runs now is something else
   }
   const stop = useLatest(() => {
     if (!isRunning) {
       return;
     }
-    setIsStopping(true);
-    ask(host, 'stop', {}).catch((error: unknown) => {
-      setIsStopping(false);
+    setStopping(turn);
+    ask(host, 'stop', { seq }).catch((error: unknown) => {
+      setStopping(null);
       refuse(reasonOf(error));
     });
   });
-  return { isStopping: isStopping && isRunning, stop };
+  return { isStopping, stop };
 }
 
 /** A prompt that could not run goes back into the box, once, if this page looked on. */

@@ -67,7 +67,7 @@ function RunLine({ conversation, state, children }: IRunLine): React.ReactElemen
   const stop = (): void => {
     setStopping(turn);
     setFailed('');
-    ask(host, 'stop', {}).catch((error: unknown) => {
+    ask(host, 'stop', { seq: conversation.seq }).catch((error: unknown) => {
       setStopping(null);
       setFailed(reasonOf(error));
     });
