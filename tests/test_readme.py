@@ -99,7 +99,7 @@ def test_every_file_and_picture_named_is_there() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
     files = re.findall(r"`((?:\w+/)*\w+\.(?:md|py|ipynb))`|`(LICENSE|NOTICE)`", README)
 
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for picture in pictures:
         data = (ROOT / picture).read_bytes()
         assert data.startswith(b"\x89PNG")
