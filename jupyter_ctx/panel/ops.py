@@ -71,7 +71,8 @@ def _open(service: PanelService, call: Call, args: Args) -> Result | None:
 
     def answer() -> None:
         try:
-            service.agent.session  # noqa: B018 - opens it
+            if service.agent.session.transcript.turns:
+                _show_context(service)
             service.answer(call, _opened(service, turns))
         except Exception as error:
             service.refuse(call, error)
@@ -270,6 +271,7 @@ def _edit_summary(service: PanelService, call: Call, args: Args) -> Result:
     _no_turn(session)
     entry = session.edit_summary(text)
     service.settle()
+    _show_context(service)
     return {"n": entry.n}
 
 
@@ -278,7 +280,14 @@ def _undo_summary(service: PanelService, call: Call, args: Args) -> Result:
     _no_turn(session)
     undo = session.undo_summary()
     service.settle()
+    _show_context(service)
     return {"n": undo.entry.n}
+
+
+def _show_context(service: PanelService) -> None:
+    """Have the gauge show what the next prompt is sent with."""
+    if service.agent.gauge is not None:
+        service.agent.gauge.send()
 
 
 def _compact(service: PanelService, call: Call, args: Args) -> None:
@@ -336,6 +345,7 @@ def _run_once(
 
     def end(error: BaseException | None) -> None:
         if made:
+            _show_context(service)
             service.answer(call, told(made[0]))
             service.tell(service.describe_session())
         else:

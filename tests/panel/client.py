@@ -50,6 +50,7 @@ class PanelPage:
         self.states: list[tuple[str, str]] = []
         self.on_item: Callable[[Item], None] = lambda item: None
         self.others: list[dict[str, Any]] = []
+        self.contexts: list[dict[str, Any]] = []
         self._client: BlockingKernelClient = kernel.connect()
         reply = self._client.comm_info(target_name="jupyter_ctx", reply=True, timeout=TIMEOUT_S)
         self.comm_id = next(iter(reply["content"]["comms"]))
@@ -195,6 +196,8 @@ class PanelPage:
             return []
         if data.get("type") == "answer" and data["to"] == self.client:
             self._hear_answer(data)
+        if data.get("type") == "context" and data["context"] is not None:
+            self.contexts.append(data["context"])
         if data.get("type") == "panel":
             new = [(data["seq"] + n, item) for n, item in enumerate(data["items"])]
             return [item for seq, item in new if self._take(seq, item)]

@@ -42,7 +42,10 @@ def test_a_compaction_is_made_edited_and_undone_and_a_turn_rewound(
     assert page.wait_for("summary_changed", condition="edited")["n"] == 1
     page.call("undo_summary")
     assert page.wait_for("summary_changed", condition="undone")["n"] == 1
+    edited, undone = (context["used_tokens"] for context in page.contexts[-2:])
+    assert edited < undone  # the gauge moves with each
     page.call("rewind", turn=2)
+    assert page.contexts[-1]["used_tokens"] < undone
     assert page.wait_for("rewound")["turn"] == 2
     prompts = [i["prompt"] for i in page.open()["items"] if i["kind"] == "turn_started"]
     assert prompts == ["prompt 1"]
