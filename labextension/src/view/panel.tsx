@@ -52,6 +52,7 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
   const { session, live, question, queue } = conversation;
   const root = React.useRef<HTMLDivElement>(null);
   const composer = React.useRef<IComposer>(null);
+  const waiting = React.useRef(new Map<string, string>());
   const [refused, setRefused] = React.useState('');
   const place = React.useMemo(() => ({ host, actions }), [host, actions]);
 
@@ -59,7 +60,10 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
   const isRunning = conversation.isRunning || live !== null || activity !== null;
   const { isStopping, stop } = useStop(host, conversation, isRunning, setRefused);
   const send = useLatest(async (text: string, images: readonly IImage[]) => {
-    await ask(host, 'submit', { text, images });
+    const { id, queued } = await ask(host, 'submit', { text, images });
+    if (queued) {
+      waiting.current.set(id, text);
+    }
   });
   const attempt = useLatest((call: Promise<unknown>) => {
     call.catch((error: unknown) => {
@@ -81,6 +85,7 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
     attempt(edit());
   });
   useGivenBack(conversation, take);
+  useLostQueue(conversation, waiting.current, take);
   React.useImperativeHandle(
     handle,
     () => ({
@@ -229,16 +234,40 @@ function useGivenBack(conversation: IConversation, take: (text: string) => void)
     const failed = conversation.log.flatMap(entry => (entry.kind === 'failed' ? [entry] : []));
     const isFirst = given.current === null;
     given.current ??= new Set();
+    const texts: string[] = [];
     for (const { id, title, text } of failed) {
       const key = id ?? `${title}\n${text}`;
       if (!given.current.has(key)) {
         given.current.add(key);
         if (!isFirst && text !== '') {
-          take(text);
+          texts.push(text);
         }
       }
     }
+    if (texts.length > 0) {
+      take(texts.join('\n\n')); // at once: what is taken twice in one frame would be the last only
+    }
   }, [conversation.epoch, conversation.log, take]);
+}
+
+/** Prompts sent from here, whole, that waited go back into the box when their kernel is gone. */
+function useLostQueue(
+  { epoch, queue }: IConversation,
+  sent: Map<string, string>,
+  take: (text: string) => void
+): void {
+  const before = React.useRef(queue);
+  React.useEffect(() => {
+    const gone = before.current.filter(({ id }) => !queue.some(one => one.id === id));
+    before.current = queue;
+    const texts = gone.flatMap(({ id }) => sent.get(id) ?? []);
+    for (const { id } of gone) {
+      sent.delete(id);
+    }
+    if (texts.length > 0 && epoch === null) {
+      take(texts.join('\n\n'));
+    }
+  }, [epoch, queue, sent, take]);
 }
 
 function lastTurnOf({ log, session }: IConversation): number {
