@@ -59,6 +59,7 @@ export default defineConfig({
     minify: true,
     modulePreload: false,
     copyPublicDir: false,
+    license: { fileName: 'third-party-licenses.md' },
     // No library mode: that leaves the whitespace of a module in.
     rolldownOptions: {
       input: here('src/widget.tsx'),

@@ -130,8 +130,23 @@ def test_the_widget_is_built_and_small() -> None:
     assert "jupyter_ctx/panel/static/widget.js" in hook["ensured-targets"]
 
 
-def test_the_view_imports_react_only() -> None:
-    """One view serves two mounts, so what draws knows no front end."""
+def test_what_is_bundled_is_shipped_with_its_licenses() -> None:
+    """Each library in the widget, and in the extension, has its licence beside it, whole."""
+    widget = Path(jupyter_ctx.__file__).parent / "panel" / "static" / "third-party-licenses.md"
+    said = widget.read_text(encoding="utf-8")
+    for library in ("@noble/hashes", "dompurify", "marked", "preact"):
+        assert re.search(rf"^## {library} - ", said, re.MULTILINE), library
+    assert said.count("WITHOUT WARRANTY OF ANY KIND") >= 3
+
+    installed = Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "jupyter-ctx"
+    told = json.loads((installed / "static" / "third-party-licenses.json").read_text("utf-8"))
+    texts = {one["name"]: one["extractedText"] for one in told["packages"]}
+    for library in ("@codemirror/merge", "@noble/hashes"):
+        assert "Permission is hereby granted" in texts[library], library
+
+
+def test_the_view_imports_no_front_end() -> None:
+    """One view serves two mounts, so what draws knows React, and the digest of what it shows."""
     shared = [*(FRONT / "src" / "view").glob("*"), FRONT / "src/state.ts", FRONT / "src/events.ts"]
     imports = {
         target
@@ -139,7 +154,8 @@ def test_the_view_imports_react_only() -> None:
         for target in re.findall(r"""from ['"]([^'"]+)['"]""", path.read_text(encoding="utf-8"))
     }
 
-    assert {target for target in imports if not target.startswith(".")} == {"react"}
+    libraries = {target for target in imports if not target.startswith(".")}
+    assert libraries == {"react", "@noble/hashes/sha2.js", "@noble/hashes/utils.js"}
     assert not {target for target in imports if "/lab/" in target or "client" in target}
 
 
