@@ -25,7 +25,7 @@ from .core import background
 from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.answers import find_answer
 from .core.attachments import Attachment
-from .core.blocks import Json, title_of
+from .core.blocks import Block, Json, title_of, user
 from .core.breaks import find_cache_misses
 from .core.budget import Budget
 from .core.compaction_request import Attempt
@@ -442,6 +442,13 @@ class Session:
         `model` None: the present one.
         """
         return self._engine.price(usage, model)
+
+    def estimate_tokens(self, *blocks: Block) -> int:
+        """Return about how many tokens `blocks` take as a message of their own.
+
+        The estimate is that of the gauge: counted, times what the provider's figures have taught.
+        """
+        return self._engine.meter.estimate_message(user(*blocks))
 
     def read_prompt(self, turn: int, most_chars: int) -> str | None:
         """Return the beginning of a prompt that was too long to be sent whole, as it was typed.

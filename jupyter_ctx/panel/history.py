@@ -1,7 +1,7 @@
 """Stored turns as items: what the live events would have told, from the transcript. Reads only.
 
 Law: folded by the page, a stored turn is the same as the live one, but for what is not stored: how
-long a tool ran, its tokens and how it was allowed, attachments, notes and retries.
+long a tool ran and how it was allowed, attachments, notes and retries; and estimates are made anew.
 
 The entries are walked from the end, so that a page costs as much as lies behind it, and no more.
 """
@@ -58,7 +58,7 @@ from ..core.repair import INTERRUPTED_TEXT
 from ..core.toolcalls import SHOWN_CHARS
 from ..core.usage import Usage
 from ..errors import StoreError
-from .wire import PROMPT_CHARS, Around, Item, item_of
+from .wire import PROMPT_CHARS, Around, Item, item_of, result_counted
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -310,6 +310,9 @@ class _Telling:
             self._begin(self.uses.pop(results[len(ended)].tool_use_id), step)
         for event in offloaded:
             self._add(event)
+        for result in results:
+            tokens = self.session.estimate_tokens(result)
+            self.items.append(result_counted(self.span.turn, result.tool_use_id, tokens))
         self.uses.clear()
 
     def _begin(self, use: ToolUse, step: int) -> None:

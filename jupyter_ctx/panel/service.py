@@ -17,7 +17,7 @@ from contextlib import aclosing
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..core.blocks import Json, ToolUse, tool_uses
+from ..core.blocks import Json, ToolResult, ToolUse, tool_results, tool_uses
 from ..core.entries import (
     EditEntry,
     EditUndoneEntry,
@@ -29,7 +29,9 @@ from ..core.entries import (
 )
 from ..core.events import (
     CompactionFinished,
+    CompactionStarted,
     CtxEvent,
+    StepStarted,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -48,7 +50,7 @@ from .log import PanelLog
 from .prompts import Prompt, Work, label_of
 from .questions import Questions
 from .sink import PanelSink
-from .wire import Around, Decision, Item, cut, item_of
+from .wire import Around, Decision, Item, cut, item_of, result_counted
 
 if TYPE_CHECKING:
     from ..ipython.agent import Agent
@@ -379,6 +381,8 @@ class PanelService:
             case TurnStarted(turn=turn):
                 self._turn = turn
                 self._inputs.clear()
+            case StepStarted() | CompactionStarted() | TurnFinished():
+                self._tell_changes()  # the results of the step before are recorded now
             case ToolStarted(tool_use_id=tool_use_id, input=given):
                 self._running_tool, self._inputs[tool_use_id] = tool_use_id, given
                 self._sink = None
@@ -394,7 +398,6 @@ class PanelService:
             case ToolFinished(tool_use_id=tool_use_id):
                 self._tell_changes(tool_use_id)
             case TurnFinished():
-                self._tell_changes()
                 self.tell(self.describe_session())
             case _:
                 self._tick()
@@ -579,6 +582,8 @@ class PanelService:
                         "path": None if is_cell else edit.target,
                     }
                 ]
+            case MessageEntry(turn=turn, message=message):
+                return self._counts_of(turn, tool_results(message))
             case EditUndoneEntry(n=n):
                 return [{"kind": "edit_undone", "tool_use_id": self._edited_by.get(n, "")}]
             case SummaryEditEntry(n=n):
@@ -590,6 +595,17 @@ class PanelService:
                 return [{"kind": "rewound", "turn": turn}]
             case _:
                 return []
+
+    def _counts_of(self, turn: int, results: Sequence[ToolResult]) -> list[Item]:
+        session = self.agent.current
+        if session is None or not results:
+            return []
+        count = session.estimate_tokens
+        counts = self.agent.bridge.look(lambda: [count(result) for result in results])
+        return [
+            result_counted(turn, result.tool_use_id, tokens)
+            for result, tokens in zip(results, counts, strict=True)
+        ]
 
     def find_edit(self, tool_use_id: str | None) -> int | None:
         """Return the number of the edit a call made; None: the last one.

@@ -69,7 +69,7 @@ class Around:
 
     `at` is seconds since the epoch. Of a turn that starts: `origin`, `cell_id`, `attachments`
     (`label` and `detail` each). Of a tool: its `input`; once it is finished how it was let run
-    (`decision`), the `tokens` of its result (estimated) and whether it has outputs to show. Of a
+    (`decision`) and whether it has outputs to show. Of a
     compaction: `replaced`, the first and last turn. Of a turn that is finished: the `context`.
     """
 
@@ -79,7 +79,6 @@ class Around:
     attachments: Sequence[Json] = ()
     input: Json | None = None
     decision: Decision | None = None
-    tokens: int | None = None
     has_outputs: bool = False
     replaced: tuple[int, int] = (0, 0)
     context: Json | None = None
@@ -177,7 +176,6 @@ def _tool(event: ToolStarted | ToolFinished, about: Around) -> Item:
         label=words.tool_line(event.name, input_, event).removesuffix(
             f" · {words.duration(event.seconds)}"  # it has a field of its own
         ),
-        tokens=about.tokens,
         decision=about.decision,
         has_outputs=about.has_outputs,
     )
@@ -272,6 +270,11 @@ def cut(text: str, most: int) -> str:
 def tool_output(turn: int, tool_use_id: str, text: str) -> Item:
     """Return the item for what a running tool printed so far: its end."""
     return _item("tool_output", turn=turn, tool_use_id=tool_use_id, text=text[-TAIL_CHARS:])
+
+
+def result_counted(turn: int, tool_use_id: str, tokens: int) -> Item:
+    """Return the item that says how many tokens of a result the model sees, about."""
+    return _item("result_counted", turn=turn, tool_use_id=tool_use_id, tokens=tokens)
 
 
 # Coalescing -------------------------------------------------------------------------------------

@@ -74,19 +74,20 @@ export function tool(turn: number, told: ITool): Item[] {
     chars: text.length,
     lines: text.split('\n').length,
     seconds,
-    tokens,
     decision: null,
     has_outputs: false,
     images: 0,
     ...more
   };
+  const counted: Item = { kind: 'result_counted', turn, tool_use_id: id, tokens };
   const step_started: Item = { kind: 'step_started', turn, step };
   return done.denied
     ? [step_started, { ...done, input }]
     : [
         step_started,
         { kind: 'tool_started', turn, step, tool_use_id: id, name, input, label: `${label}…` },
-        done
+        done,
+        counted
       ];
 }
 

@@ -58,7 +58,6 @@ export interface IToolResult {
   readonly chars: number;
   readonly lines: number;
   readonly seconds: number | null;
-  readonly tokens: number | null;
   readonly decision: Decision | null;
   readonly hasOutputs: boolean;
   readonly images: number;
@@ -73,7 +72,8 @@ export interface IToolEdit {
 
 /**
  * One call of a tool. `output` is the end of what it printed while it runs. `result` null: it runs.
- * `stored`: the model sees so many characters of its result. `input` null: not known.
+ * `stored`: the model sees so many characters of its result, `tokens`: about so many tokens. `input`
+ * and `tokens` null: not known.
  */
 export interface IToolPart {
   readonly kind: 'tool';
@@ -89,6 +89,7 @@ export interface IToolPart {
     readonly lines: number;
     readonly shownChars: number;
   } | null;
+  readonly tokens: number | null;
   readonly edits: readonly IToolEdit[];
 }
 
@@ -302,6 +303,8 @@ export function reduce(before: IConversation, item: Item): IConversation {
     case 'tool_finished':
     case 'result_offloaded':
       return inLive(before, item.turn, turn => inTurn(turn, item));
+    case 'result_counted':
+      return withTool(before, item.tool_use_id, tool => ({ ...tool, tokens: item.tokens }));
     case 'edit_made':
       return withTool(before, item.tool_use_id, tool => ({
         ...tool,
@@ -434,7 +437,6 @@ const CUT_OFF: IToolResult = {
   chars: 0,
   lines: 0,
   seconds: null,
-  tokens: null,
   decision: null,
   hasOutputs: false,
   images: 0
@@ -555,6 +557,7 @@ function addTool(turn: ITurn, item: IToolStarted): ITurn {
     output: '',
     result: null,
     stored: null,
+    tokens: null,
     edits: []
   };
   return turn.parts.some(one => one.kind === 'tool' && one.id === part.id)
@@ -577,7 +580,6 @@ function finishTool(turn: ITurn, item: IToolFinished): ITurn {
       chars: item.chars,
       lines: item.lines,
       seconds: item.seconds,
-      tokens: item.tokens,
       decision: item.decision,
       hasOutputs: item.has_outputs,
       images: item.images

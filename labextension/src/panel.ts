@@ -105,8 +105,8 @@ export interface IToolOutput {
 
 /**
  * A tool is done, or was denied: then no `tool_started` came before, and `input` tells what it was
- * (else null). `text` is the beginning of its text of `chars` and `lines`. `seconds` and `tokens`
- * are null where that is not known.
+ * (else null). `text` is the beginning of its text of `chars` and `lines`. `seconds` is null where
+ * that is not known.
  */
 export interface IToolFinished {
   readonly kind: 'tool_finished';
@@ -123,7 +123,6 @@ export interface IToolFinished {
   readonly chars: number;
   readonly lines: number;
   readonly seconds: number | null;
-  readonly tokens: number | null;
   readonly decision: Decision | null;
   readonly has_outputs: boolean;
   /** How many pictures it returned. */
@@ -139,6 +138,14 @@ export interface IResultOffloaded {
   readonly chars: number;
   readonly lines: number;
   readonly shown_chars: number;
+}
+
+/** So many tokens of a result the model sees, about. */
+export interface IResultCounted {
+  readonly kind: 'result_counted';
+  readonly turn: number;
+  readonly tool_use_id: string;
+  readonly tokens: number;
 }
 
 export interface IStepFinished {
@@ -347,6 +354,7 @@ export type Item =
   | IToolOutput
   | IToolFinished
   | IResultOffloaded
+  | IResultCounted
   | IStepFinished
   | IRetryScheduled
   | ICompactionStarted

@@ -78,12 +78,12 @@ const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
     denied: flag,
     interrupted: flag,
     seconds: nullable(amount),
-    tokens: nullable(count),
     decision: nullable(oneOf(DECISIONS)),
     has_outputs: flag,
     images: count
   },
   result_offloaded: { ...TOOL, ...STORED, name: text, shown_chars: count },
+  result_counted: { ...TOOL, tokens: count },
   step_finished: { ...STEP, stop_reason: text, cost_usd: nullable(amount) },
   retry_scheduled: {
     ...STEP,

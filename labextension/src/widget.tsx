@@ -49,7 +49,7 @@ function render({ model, el }: IRender): () => void {
     });
   };
   const link = new WidgetLink(model, draw);
-  const host = new OutputHost((op, args) => link.ask(op as CallOp, args as never));
+  const host = new OutputHost((op, args) => link.ask(op as CallOp, args));
   const addEarlier = (answer: IEarlier): void => {
     link.feed.addEarlier(answer);
   };

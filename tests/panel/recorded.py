@@ -12,13 +12,30 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_ctx.core.blocks import Image, ToolUse
-from jupyter_ctx.core.events import CompactionFinished, CtxEvent, ToolFinished, ToolStarted
+from jupyter_ctx.core.blocks import Image, ToolUse, tool_results
+from jupyter_ctx.core.entries import MessageEntry
+from jupyter_ctx.core.events import (
+    CompactionFinished,
+    CompactionStarted,
+    CtxEvent,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import AuthError, OverloadedError, StreamBrokenError
 from jupyter_ctx.panel.history import find_turns, items_of
-from jupyter_ctx.panel.wire import Around, Item, coalesce, item_of, sha256_of, tool_output
+from jupyter_ctx.panel.wire import (
+    Around,
+    Item,
+    coalesce,
+    item_of,
+    result_counted,
+    sha256_of,
+    tool_output,
+)
 from jupyter_ctx.testing import (
     Answer,
     DenyAll,
@@ -55,6 +72,7 @@ class Told:
         self.session = session
         self.items: list[Item] = []
         self._inputs: dict[str, Mapping[str, object]] = {}
+        self._seen = 0
 
     def ask(self, text: str, cell_id: str | None = None) -> Told:
         """Run a turn to its end."""
@@ -81,27 +99,36 @@ class Told:
         """Tell an event, with what the kernel's side knows beside it."""
         if isinstance(event, ToolStarted):
             self._inputs[event.tool_use_id] = event.input
+        if isinstance(event, StepStarted | CompactionStarted | TurnFinished):
+            self._count_results()
         item = item_of(event, self._around(event, cell_id))
         if item is not None:
             self.items.append(item)
 
+    def _count_results(self) -> None:
+        """Tell how large the results are that were recorded since the last look."""
+        entries = self.session.transcript.entries
+        new, self._seen = entries[self._seen :], len(entries)
+        for entry in (one for one in new if isinstance(one, MessageEntry)):
+            for result in tool_results(entry.message):
+                tokens = self.session.estimate_tokens(result)
+                self.items.append(result_counted(entry.turn, result.tool_use_id, tokens))
+
     def _around(self, event: CtxEvent, cell_id: str | None) -> Around:
         session = self.session
-        replaced, input_, tokens, has_outputs = (0, 0), None, None, False
+        replaced, input_, has_outputs = (0, 0), None, False
         if isinstance(event, CompactionFinished):
             entry = session.find_compaction(event.n)
             assert entry is not None
             replaced = (entry.first_turn, entry.last_turn)
         if isinstance(event, ToolFinished):
             input_ = self._inputs.get(event.tool_use_id) or self._asked(event.tool_use_id)
-            tokens = None if event.denied else (event.chars + 3) // 4
             has_outputs = "Figure" in event.text
         return Around(
             at=session.clock.now(),
             origin="panel" if cell_id is None else "cell",
             cell_id=cell_id,
             input=input_,
-            tokens=tokens,
             has_outputs=has_outputs,
             replaced=replaced,
             context=session.context(),

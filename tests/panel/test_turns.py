@@ -69,6 +69,23 @@ def test_what_the_code_of_a_cell_s_turn_prints_stands_in_both_places(
     assert "halfway" in ran.text
 
 
+def test_a_result_is_told_with_what_it_takes_of_the_window(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """Each result is counted, about, before the next step: a longer one takes more."""
+    server.append(reply(run("print('a' * 10)"), run("print('word ' * 400)")), "Done.")
+    page.open()
+    page.call("submit", text="go")
+    page.wait_for("turn_finished", outcome="done")
+
+    used = [item["tool_use_id"] for item in page.of("tool_finished")]
+    counted = page.of("result_counted")
+    assert [item["tool_use_id"] for item in counted] == used
+    assert 0 < counted[0]["tokens"] < 100 < counted[1]["tokens"] < 4_000
+    kinds = page.kinds
+    assert kinds.index("result_counted") < kinds.index("step_started", kinds.index("tool_finished"))
+
+
 def test_a_cell_runs_in_the_middle_of_a_turn(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:

@@ -52,6 +52,7 @@ function edited(id: string, isUndone = false): ITurn['parts'][number] {
     label: '',
     output: '',
     result: null,
+    tokens: null,
     stored: null,
     edits: [{ cellId: 'a', path: null, isUndone }]
   };

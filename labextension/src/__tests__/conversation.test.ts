@@ -65,9 +65,9 @@ function knownPart(part: TurnPart): unknown[] {
     case 'text':
       return [{ ...part, block: 0 }];
     case 'tool': {
-      const { seconds, tokens, decision, hasOutputs, ...result } = part.result ?? {};
-      expect([seconds, tokens, decision, hasOutputs]).not.toContain(undefined);
-      return [{ ...part, edits: [], result }];
+      const { seconds, decision, hasOutputs, ...result } = part.result ?? {};
+      expect([seconds, decision, hasOutputs]).not.toContain(undefined);
+      return [{ ...part, edits: [], tokens: part.tokens === null, result }];
     }
     case 'compaction':
       // One that found nothing to do is not stored.

@@ -59,6 +59,7 @@ function tool(id: string, cellId: string | null, isUndone = false): ITurn['parts
     label: '',
     output: '',
     result: null,
+    tokens: null,
     stored: null,
     edits: [{ cellId, path: null, isUndone }]
   };

@@ -499,6 +499,9 @@ describe('a turn', () => {
     await stage.show(fold(itemsOf(SCENES.get('turn_tools')?.items ?? [])));
 
     expect(stage.find('.jctx-tools').textContent).toContain('Ran code, 1 line: 1/0 · failed');
+    const tokens = stage.all('.jctx-tools summary .w').map(one => one.textContent);
+    expect(tokens.filter(one => /^≈ \d+ tok$/.test(one)).length).toBeGreaterThan(2);
+    expect(tokens.filter(one => one !== '' && !one.startsWith('≈ '))).toEqual([]);
   });
 
   it('is an article with its number, in a log', async () => {

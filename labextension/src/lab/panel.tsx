@@ -260,7 +260,7 @@ export class AgentPanel extends ReactWidget {
       languages,
       showsRemoteImages: () => this._settings.remoteImages,
       notebook: () => notebooks.viewOf(link),
-      call: (op, args) => link.ask(op as CallOp, args as never)
+      call: (op, args) => link.ask(op as CallOp, args)
     });
   }
 

@@ -60,7 +60,7 @@ export function stepLine(tool: IToolPart): { text: string; tokens: string; time:
   ].filter(Boolean);
   return {
     text: [label, ...more].join(' · '),
-    tokens: typeof result?.tokens === 'number' ? `${formatCount(result.tokens)} tok` : '',
+    tokens: tool.tokens === null ? '' : `≈ ${formatCount(tool.tokens)} tok`,
     time: formatSeconds(result?.seconds ?? null)
   };
 }
@@ -107,10 +107,10 @@ export function summarise(tools: readonly IToolPart[]): string {
 }
 
 export function totals(tools: readonly IToolPart[]): { tokens: string; time: string } {
-  const tokens = tools.reduce((sum, { result }) => sum + (result?.tokens ?? 0), 0);
+  const tokens = tools.reduce((sum, tool) => sum + (tool.tokens ?? 0), 0);
   const seconds = tools.reduce((sum, { result }) => sum + (result?.seconds ?? 0), 0);
   return {
-    tokens: tokens > 0 ? `${formatCount(tokens)} tok` : '',
+    tokens: tokens > 0 ? `≈ ${formatCount(tokens)} tok` : '',
     time: formatSeconds(seconds)
   };
 }
