@@ -193,6 +193,21 @@ describe('a permission', () => {
     }
   );
 
+  it('hands its focus to the prompt when it goes, and takes none that is elsewhere', async () => {
+    const prompt = (): HTMLElement => stage.find('.jctx-box > textarea');
+    await stage.show(asked);
+    await stage.pass(2 * INERT_MS);
+    stage.button('Allow once').focus();
+    await stage.click(stage.button('Allow once'));
+    await stage.show({ ...asked, question: null });
+    expect(document.activeElement).toBe(prompt());
+
+    prompt().blur();
+    await stage.show(asked);
+    await stage.show({ ...asked, question: null });
+    expect(document.activeElement).toBe(document.body);
+  });
+
   it('is answered once, whatever is pressed after', async () => {
     await stage.show(asked);
     await stage.pass(2 * INERT_MS);

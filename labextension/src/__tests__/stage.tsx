@@ -56,7 +56,7 @@ export class StageHost implements IHost {
     node.textContent = code;
   }
 
-  renderOutputs(): { dispose(): void } {
+  renderOutputs(_outputs: readonly unknown[]): { dispose(): void } {
     return { dispose: () => undefined };
   }
 

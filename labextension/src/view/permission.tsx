@@ -55,6 +55,18 @@ interface IPermission {
   takesFocus: boolean;
 }
 
+function hasFocus(node: HTMLElement | null): boolean {
+  return node?.contains(node.ownerDocument.activeElement) === true;
+}
+
+/** Before a question goes, hand its focus to the prompt: the keyboard stays in the panel. */
+function leaveFocus(node: HTMLElement | null): void {
+  if (hasFocus(node)) {
+    const prompt = node?.closest('.jctx-panel')?.querySelector('.jctx-box > textarea');
+    (prompt as HTMLTextAreaElement | null | undefined)?.focus({ preventScroll: true });
+  }
+}
+
 export function Permission({ question, takesFocus }: IPermission): React.ReactElement {
   const { host } = usePlace();
   const node = React.useRef<HTMLElement>(null);
@@ -74,10 +86,19 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
       node.current?.focus({ preventScroll: true });
     }
   }, [takesFocus]);
+  React.useLayoutEffect(() => {
+    const shown = node.current;
+    return () => {
+      leaveFocus(shown);
+    };
+  }, []);
 
   const decide = useLatest((choice: Choice, word: string, reason: string) => {
     if (isSent) {
       return;
+    }
+    if (hasFocus(node.current)) {
+      node.current?.focus({ preventScroll: true }); // a button that is off would lose it
     }
     setIsSent(true);
     const sha = digestOf(question);
