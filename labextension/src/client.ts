@@ -106,7 +106,6 @@ export class KernelClient implements IDisposable {
    * comm, the page listens to one that is there.
    */
   private async _probe(): Promise<void> {
-    const kernel = this._kernel;
     const before = this._comm;
     try {
       const [first] = await this._findComms();
@@ -119,16 +118,29 @@ export class KernelClient implements IDisposable {
         }
         return;
       }
-      const now = before ?? this._listenTo(first);
-      await kernel.info;
+      // Not waited for: while a cell runs that may take as long as the cell does.
+      void this._openWhenFree(before ?? this._listenTo(first));
+    } catch (error) {
+      this._warn(error);
+    }
+  }
+
+  private async _openWhenFree(now: Kernel.IComm): Promise<void> {
+    try {
+      await this._kernel.info;
       if (this._hears(now)) {
         await this._openOwn();
       }
     } catch (error) {
-      // A kernel that went away while it was asked is probed again on its next connection.
-      if (!this._isDisposed && !kernel.isDisposed && kernel.connectionStatus === 'connected') {
-        console.error('jupyter_ctx: the kernel could not be asked for its context', error);
-      }
+      this._warn(error);
+    }
+  }
+
+  /** A kernel that went away while it was asked is probed again on its next connection. */
+  private _warn(error: unknown): void {
+    const { isDisposed, connectionStatus } = this._kernel;
+    if (!this._isDisposed && !isDisposed && connectionStatus === 'connected') {
+      console.error('jupyter_ctx: the kernel could not be asked for its context', error);
     }
   }
 
