@@ -479,6 +479,14 @@ describe('what runs', () => {
     expect(stage.host.told('unqueue')).toHaveLength(2);
   });
 
+  it('says that it waits for a cell of the user to end, and no longer than it does', async () => {
+    const awaited = (is_waiting: boolean): Item => ({ kind: 'kernel_awaited', is_waiting });
+    await stage.show(fold([awaited(true)], BEGUN));
+    expect(stage.find('.jctx-run').textContent).toContain('Waiting for the kernel');
+    await stage.show(fold([awaited(true), awaited(false)], RUNNING));
+    expect(stage.find('.jctx-run').textContent).not.toContain('Waiting for the kernel');
+  });
+
   it('counts a wait down without telling each second', async () => {
     const now = Date.now() / 1000;
     const retry: Item = {
@@ -549,19 +557,14 @@ describe('a turn', () => {
 
 describe('a figure', () => {
   it('is in sight without a click, in its place, and the other steps fold', async () => {
-    const drawn: (readonly unknown[])[] = [];
     const picture = { output_type: 'display_data', data: { 'image/png': 'AA==' }, metadata: {} };
     const line = { output_type: 'stream', name: 'stdout', text: 'x' };
     stage.host.answers.set('outputs', { outputs: [line, picture] });
-    stage.host.renderOutputs = (outputs: readonly unknown[]) => {
-      drawn.push(outputs);
-      return { dispose: () => undefined };
-    };
     const items = itemsOf(SCENES.get('turn_figure')?.items ?? []);
     await stage.show(fold(items));
 
     expect(stage.host.told('outputs')).toEqual([{ tool_use_id: 'toolu_01' }]);
-    expect(drawn).toEqual([[picture]]);
+    expect(stage.host.rendered).toEqual([[picture]]);
     expect(stage.find('.jctx-outputs.figure').closest('details')).toBeNull();
     expect(stage.all('.jctx-body > .jctx-tools')).toHaveLength(2);
   });

@@ -39,6 +39,7 @@ interface ICall {
 export class StageHost implements IHost {
   readonly calls: ICall[] = [];
   readonly drawn: string[] = [];
+  readonly rendered: (readonly unknown[])[] = [];
   readonly copied: string[] = [];
   readonly inserted: string[] = [];
   readonly answers = new Map<string, unknown>([
@@ -56,7 +57,8 @@ export class StageHost implements IHost {
     node.textContent = code;
   }
 
-  renderOutputs(_outputs: readonly unknown[]): { dispose(): void } {
+  renderOutputs(outputs: readonly unknown[]): { dispose(): void } {
+    this.rendered.push(outputs);
     return { dispose: () => undefined };
   }
 
