@@ -494,6 +494,7 @@ def _open_door(shell: Any, agent: Agent, recorder: CellRecorder, gauge: Gauge) -
 
     def make(door: Door) -> PanelService:
         from ..panel.service import PanelService
+        from ..panel.wire import kernel_awaited
         from .idle import IdleMain
         from .inventory import user_names
 
@@ -501,7 +502,12 @@ def _open_door(shell: Any, agent: Agent, recorder: CellRecorder, gauge: Gauge) -
             names = user_names(dict(list(shell.user_ns.items())), shell.user_ns_hidden)
             return len(recorder.labels()), len(list(names))
 
-        idle = IdleMain(shell, lambda: recorder.is_running, lambda text: service.take_raw(text))
+        idle = IdleMain(
+            shell,
+            lambda: recorder.is_running,
+            lambda text: service.take_raw(text),
+            lambda waits: service.tell(kernel_awaited(waits)),
+        )
         service = PanelService(
             agent, door, idle, count_names, lambda begun: _complete_mention(shell, recorder, begun)
         )

@@ -28,7 +28,8 @@ class IdleMain:
     """Makes calls on the main thread, one by one, whenever no cell of the user's runs.
 
     `is_busy` says whether one does. `take_raw` gets, on the main thread, the end of what a call
-    wrote past Python's streams. Close it on the main thread.
+    wrote past Python's streams. `on_wait` is told, on any thread, when calls begin to wait for a
+    cell to end, and when they do no more. Close it on the main thread.
     """
 
     def __init__(
@@ -36,11 +37,16 @@ class IdleMain:
         shell: InteractiveShell,
         is_busy: Callable[[], bool],
         take_raw: Callable[[str], None] = lambda text: None,
+        on_wait: Callable[[bool], None] = lambda waits: None,
     ) -> None:
         self._shell: Any = shell
         self._kernel: Any = shell.kernel  # type: ignore[attr-defined]  # of a kernel's shell
         self.is_busy = is_busy
         self._take_raw = take_raw
+        self._on_wait = on_wait
+        self._lock = threading.Lock()
+        self.waits = False
+        """Whether a call waits for a cell of the user's to end."""
         self._waiting: deque[tuple[Callable[[], None], contextvars.Context]] = deque()
         self._is_closed = False
         self.parent: dict[str, Any] | None = None
@@ -53,7 +59,14 @@ class IdleMain:
         It must raise nothing, and sees the context of now.
         """
         self._waiting.append((function, contextvars.copy_context()))
+        with self._lock:
+            self._tell_wait(bool(self._waiting) and self.is_busy())
         self._schedule()
+
+    def give_up(self) -> None:
+        """Nobody waits for the calls any more."""
+        with self._lock:
+            self._tell_wait(False)
 
     def close(self) -> None:
         """Make no more calls; those that wait are never made."""
@@ -66,6 +79,11 @@ class IdleMain:
         if not self._is_closed:
             self._kernel.io_loop.add_callback(self._go_on)
 
+    def _tell_wait(self, waits: bool) -> None:
+        if waits != self.waits:
+            self.waits = waits
+            self._on_wait(waits)
+
     def _go_on_later(self, result: object = None) -> None:
         """A cell has run; one that awaits may have kept calls waiting."""
         if self._waiting:
@@ -75,7 +93,9 @@ class IdleMain:
         """Make the next call, unless a cell is in the middle of an `await`."""
         if self._is_closed or not self._waiting or self.parent is not None or self.is_busy():
             return
-        function, context = self._waiting.popleft()
+        with self._lock:
+            function, context = self._waiting.popleft()
+            self._tell_wait(False)
         try:
             context.run(self._serve, function)
         finally:

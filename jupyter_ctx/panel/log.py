@@ -16,7 +16,16 @@ KEPT_TURNS = 30
 """So many turns are kept as they were told; older ones are told from what is stored."""
 
 _PASSING = frozenset(
-    ("session", "queued", "unqueued", "question", "question_closed", "rewound", "cleared")
+    (
+        "session",
+        "queued",
+        "unqueued",
+        "question",
+        "question_closed",
+        "rewound",
+        "cleared",
+        "kernel_awaited",
+    )
 )
 """What is true now and not of a turn: `open` tells it otherwise."""
 

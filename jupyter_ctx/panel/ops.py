@@ -98,6 +98,7 @@ def _opened(service: PanelService, turns: int) -> Result:
         "queue": service.queue,
         "question": service.questions.current,
         "is_running": service.is_running,
+        "is_kernel_awaited": service.waits_for_kernel,
         "commands": [
             {"name": one.name, "usage": one.usage, "help": one.help}
             for one in commands.COMMANDS.values()

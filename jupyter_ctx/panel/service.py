@@ -172,6 +172,11 @@ class PanelService:
         """The made-up request of the call that is made on the main thread now, None if none is."""
         return self._idle.parent
 
+    @property
+    def waits_for_kernel(self) -> bool:
+        """Whether what runs waits until a cell of the user's has ended."""
+        return self._idle.waits
+
     def start_loop(self) -> None:
         """Start the thread of the turns: a call has come, and the main thread is not free."""
         self.agent.bridge.start()
@@ -278,6 +283,7 @@ class PanelService:
         with self._lock:
             job, self._job, self._known_from = self._job, None, 0
         self._labels = ()
+        self._idle.give_up()
         if isinstance(job, Work):
             job.on_end(error)
         elif job is not None and error is not None:

@@ -277,6 +277,11 @@ def result_counted(turn: int, tool_use_id: str, tokens: int) -> Item:
     return _item("result_counted", turn=turn, tool_use_id=tool_use_id, tokens=tokens)
 
 
+def kernel_awaited(is_waiting: bool) -> Item:
+    """Return the item that says whether a turn waits until a cell of the user's has ended."""
+    return _item("kernel_awaited", is_waiting=is_waiting)
+
+
 # Coalescing -------------------------------------------------------------------------------------
 
 _JOINED = {"text_delta": ("turn", "block"), "thinking_delta": ("turn",)}

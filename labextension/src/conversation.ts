@@ -193,6 +193,8 @@ export interface IConversation {
   readonly hasEarlier: boolean;
   /** A turn or a compaction runs. */
   readonly isRunning: boolean;
+  /** What runs waits until a cell of the user's has ended. */
+  readonly isKernelAwaited: boolean;
   readonly commands: readonly ICommand[];
   readonly models: readonly string[];
 }
@@ -215,6 +217,7 @@ export const EMPTY: IConversation = {
   firstTurn: null,
   hasEarlier: false,
   isRunning: false,
+  isKernelAwaited: false,
   commands: [],
   models: []
 };
@@ -254,6 +257,7 @@ export function opened(before: IConversation, answer: IOpened): IConversation {
     question: answer.question,
     firstTurn: answer.first_turn,
     hasEarlier: answer.has_earlier,
+    isKernelAwaited: answer.is_kernel_awaited,
     commands: answer.commands,
     models: answer.models
   };
@@ -333,6 +337,8 @@ export function reduce(before: IConversation, item: Item): IConversation {
       return finishTurn(before, item);
     case 'session':
       return { ...before, session: item };
+    case 'kernel_awaited':
+      return { ...before, isKernelAwaited: item.is_waiting };
     case 'queued':
       return before.queue.some(one => one.id === item.id)
         ? before

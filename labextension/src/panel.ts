@@ -330,6 +330,12 @@ export interface ICleared {
   readonly kind: 'cleared';
 }
 
+/** Whether a turn waits until a cell of the user's has ended. */
+export interface IKernelAwaited {
+  readonly kind: 'kernel_awaited';
+  readonly is_waiting: boolean;
+}
+
 export interface IEditMade {
   readonly kind: 'edit_made';
   readonly turn: number;
@@ -373,7 +379,8 @@ export type Item =
   | IRewound
   | ICleared
   | IEditMade
-  | IEditUndone;
+  | IEditUndone
+  | IKernelAwaited;
 
 // Messages ----------------------------------------------------------------------------------------
 
@@ -413,6 +420,7 @@ export interface IOpened {
   readonly queue: readonly IQueued[];
   readonly question: IQuestion | null;
   readonly is_running: boolean;
+  readonly is_kernel_awaited: boolean;
   readonly commands: readonly ICommand[];
   readonly models: readonly string[];
 }

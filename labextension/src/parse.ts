@@ -154,7 +154,8 @@ const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
   rewound: { turn: count },
   cleared: {},
   edit_made: { ...TOOL, cell_id: nullable(text), path: nullable(text) },
-  edit_undone: { tool_use_id: text }
+  edit_undone: { tool_use_id: text },
+  kernel_awaited: { is_waiting: flag }
 };
 
 const KINDS = Object.keys(ITEMS) as Kind[];
@@ -201,6 +202,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
     queue: listOf(queued),
     question: nullable(itemOf('question')),
     is_running: flag,
+    is_kernel_awaited: flag,
     commands: listOf(of({ name: text, usage: text, help: text })),
     models: listOf(text)
   },

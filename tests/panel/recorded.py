@@ -371,6 +371,8 @@ def around_scene() -> Told:
     scene.add({"kind": "queued", "id": "p3", "text": "Never.", "attachments": []})
     scene.add({"kind": "unqueued", "id": "p3", "how": "cancelled"})
     scene.add({"kind": "unqueued", "id": "p2", "how": "started"})
+    scene.add({"kind": "kernel_awaited", "is_waiting": True})
+    scene.add({"kind": "kernel_awaited", "is_waiting": False})
     scene.ask("Two?")
     scene.add(
         {
@@ -437,6 +439,7 @@ def open_answer() -> dict[str, object]:
         "queue": [{"kind": "queued", "id": "p3", "text": "And then?", "attachments": []}],
         "question": {**running[asked], "turn": 2},
         "is_running": True,
+        "is_kernel_awaited": False,
         "commands": [{"name": "/compact", "usage": "/compact [FOCUS]", "help": "Compact now."}],
         "models": ["claude-sonnet-5-5", "demo"],
     }

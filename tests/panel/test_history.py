@@ -25,6 +25,7 @@ NOT_STORED = {
     "shown",
     "failed",
     "cleared",
+    "kernel_awaited",
     "edit_made",
     "edit_undone",
 }

@@ -113,7 +113,7 @@ def test_a_cell_runs_in_the_middle_of_a_turn(
 def test_a_call_waits_while_a_cell_runs(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:
-    """The agent's code never runs within a cell of the user's: it waits until that has ended."""
+    """The agent's code waits until the user's cell has ended, and the panel is told that it does."""
     server.append(reply("So:", Hold("cell"), run("order.append('agent')")), "Done.")
     page.open()
     free.execute("order = []")
@@ -124,11 +124,14 @@ def test_a_call_waits_while_a_cell_runs(
 
     server.release("cell")
     page.wait_for("tool_started")
+    page.wait_for("kernel_awaited", is_waiting=True)
+    assert page.open()["is_kernel_awaited"] is True
     assert page.of("tool_finished") == []
     assert free.collect(cell, stdin_replies=["on"]).ok
     page.wait_for("turn_finished", outcome="done")
 
     assert free.eval("order") == ["cell", "agent"]
+    assert page.of("kernel_awaited")[-1]["is_waiting"] is False
 
 
 def test_a_cell_that_awaits_is_not_run_into(

@@ -62,7 +62,7 @@ def test_every_kind_of_item_is_in_a_fixture():
     for event in get_args(CtxEvent):
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in event.__name__).lstrip("_")
         assert snake in told or event is ContextChanged
-    assert len(told) == 30
+    assert len(told) == 31
 
 
 def test_a_change_of_the_context_is_no_item():

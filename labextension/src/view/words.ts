@@ -149,21 +149,23 @@ const DOES: Readonly<Record<Exclude<Activity, null>, string>> = {
 /** What the run line says: "Running code · step 5"; "" if nothing runs. */
 export function runLine(
   activity: Activity,
-  conversation: Pick<IConversation, 'live' | 'isRunning' | 'question'>,
+  conversation: Pick<IConversation, 'live' | 'isRunning' | 'isKernelAwaited' | 'question'>,
   isStopping: boolean
 ): string {
-  const { live, question } = conversation;
-  if (activity === null && !conversation.isRunning) {
+  const { live, question, isKernelAwaited } = conversation;
+  if (activity === null && !conversation.isRunning && !isKernelAwaited) {
     return '';
   }
   const step = question?.step ?? live?.step ?? 0;
   const what = isStopping
     ? 'Stopping'
-    : activity === 'tool'
-      ? runningWhat(live)
-      : activity === null
-        ? 'Working'
-        : DOES[activity];
+    : isKernelAwaited && question === null
+      ? 'Waiting for the kernel'
+      : activity === 'tool'
+        ? runningWhat(live)
+        : activity === null
+          ? 'Working'
+          : DOES[activity];
   return step > 0 ? `${what} · step ${step}` : what;
 }
 
