@@ -91,15 +91,19 @@ def test_the_session_knows_no_edge(name: str) -> None:
 
 @pytest.mark.parametrize("path", files_of("ipython"), ids=lambda path: path.stem)
 def test_the_panel_stands_on_the_shell(path: Path) -> None:
-    """Of the shell's files only the one that puts everything together imports the panel.
-
-    `agent.py` names the type of its widgets; what it calls of the panel is a protocol of its own.
-    """
+    """Of the shell's files only the one that puts everything together imports the panel."""
     names = [name for name in imports_of(path) if is_within(name, ("jupyter_ctx.panel",))]
-    if path.stem == "agent":
-        names = [name for name in names if name != "jupyter_ctx.panel.widget"]
 
     assert path.stem == "extension" or names == []
+
+
+@pytest.mark.parametrize("path", files_of("panel"), ids=lambda path: path.stem)
+def test_the_panel_knows_no_adapter_but_the_pictures(path: Path) -> None:
+    """The panel stands on session and shell: of the adapters it checks pictures with the tools'."""
+    edges = ("jupyter_ctx.models", "jupyter_ctx.store", "jupyter_ctx.tools", "jupyter_ctx.cli")
+    names = [name for name in imports_of(path) if is_within(name, edges)]
+
+    assert names == (["jupyter_ctx.tools.images"] if path.stem == "prompts" else [])
 
 
 def test_the_files_looked_at_exist() -> None:

@@ -113,7 +113,7 @@ def test_a_cell_runs_in_the_middle_of_a_turn(
 def test_a_call_waits_while_a_cell_runs(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:
-    """The agent's code waits until the user's cell has ended, and the panel is told that it does."""
+    """The agent's code waits until the user's cell has ended; the panel is told so."""
     server.append(reply("So:", Hold("cell"), run("order.append('agent')")), "Done.")
     page.open()
     free.execute("order = []")
