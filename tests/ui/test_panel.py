@@ -310,6 +310,25 @@ def test_a_reload_in_mid_turn_picks_it_up(
     assert panel.log.inner_text().count("First answer.") == 1
 
 
+def test_a_question_of_a_cell_is_answered_after_a_reload(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The page loaded anew hears of the kernel only by the agent: the main thread is blocked."""
+    page, panel = opened(
+        lab, page_for, server, "asked_anew.ipynb", "%agent count", permissions="ask"
+    )
+    server.append(call("run_code", code="print(6 * 7)"), "It is 42.")
+    page.start_cell(1)
+    expect(panel.question).to_be_visible(timeout=TURN_MS)
+    page.command("docmanager:save")
+    page.reload()
+    panel.open()
+    panel.allow()
+
+    panel.wait_done()
+    expect(panel.turn(1)).to_contain_text("It is 42.", timeout=TURN_MS)
+
+
 def test_a_kernel_restart_in_mid_turn_keeps_the_conversation(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:

@@ -132,6 +132,9 @@ export class NotebookLink implements IDisposable {
           this._hear(message);
         }
       );
+      void this._client.probed.then(() => {
+        this._advance();
+      });
     }
     this._advance();
   }
@@ -157,7 +160,7 @@ export class NotebookLink implements IDisposable {
     if (!this._isShown || this._isDisposed || this._isLoading) {
       return;
     }
-    const hindered = hindrance(this._context) ?? this._failed;
+    const hindered = hindrance(this._context, client?.isHeard) ?? this._failed;
     if (hindered || !client) {
       this._become(hindered ?? { is: 'starting' });
     } else if (client.isHeard) {

@@ -71,8 +71,12 @@ export function readReply(content: KernelMessage.IExecuteReplyMsg['content']): L
   };
 }
 
-/** What is to be said of a kernel that nothing can be asked, null if it can be. */
-export function hindrance(context: ISessionContext): Loading | null {
+/**
+ * What is to be said of a kernel that nothing can be asked, null if it can be. `isHeard`: the
+ * extension in it has spoken, whatever the kernel has said of itself: a page that was loaded while a
+ * cell asks hears of its status only when the cell ends.
+ */
+export function hindrance(context: ISessionContext, isHeard = false): Loading | null {
   const kernel = context.session?.kernel;
   if (!kernel) {
     const isDead = context.hasNoKernel && !context.isReady;
@@ -83,6 +87,7 @@ export function hindrance(context: ISessionContext): Loading | null {
     case 'terminating':
       return DEAD;
     case 'unknown':
+      return isHeard ? null : { is: 'starting' };
     case 'starting':
     case 'restarting':
     case 'autorestarting':
