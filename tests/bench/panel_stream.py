@@ -108,7 +108,7 @@ def stream_in_panel(lab: LabServer, browser: Browser) -> Figures:
     """Have the second turn of a conversation stream the text."""
     size = len(PIECES[0])
     text = "".join(PIECES)
-    script = ["A first turn.", Reply((Text(text),), chunk=size)]
+    script: list[str | Reply] = ["A first turn.", Reply((Text(text),), chunk=size)]
     with FakeAnthropic(script, pace_s=PACE_S) as server:
         path = lab.write_notebook("stream.ipynb", [connected(server, "auto")])
         page, panel = _open(lab, browser, path)
@@ -155,18 +155,26 @@ def _close(page: Page, shown: str) -> Figures:
 def measure(lab: LabServer, browser: Browser) -> list[Row]:
     """Stream both ways, one after the other."""
     ours, theirs = stream_in_panel(lab, browser), stream_in_cell(lab, browser)
-    rows = [Row(f"{DELTAS:,} deltas: all there, in order", *map(_whole, (ours, theirs)), "", "yes")]
+    whole = f"{DELTAS:,} deltas: all there, in order"
+    rows = [Row(whole, _whole(ours), _whole(theirs), "", "yes")]
     for name, part, reach in (("p50", 0.5, ""), ("p95", 0.95, "≤ 100 ms"), ("max", 1.0, "")):
         our, their = ours.delay(part), theirs.delay(part)
         told = f"{our:,.0f} ms", f"{their:,.0f} ms", times(our / their)
         rows.append(Row(f"from the kernel's send to paint, {name}", *told, reach))
     counts = f"{len(ours.delays):,}", f"{len(theirs.delays):,}"
     rows.append(Row("messages that brought them", *counts, ""))
-    tasks = [f"{max(one.tasks, default=0):,.0f} ms ({len(one.tasks)})" for one in (ours, theirs)]
-    rows.append(Row("longest task over 50 ms (number of them)", *tasks, "", "none"))
-    shifts = [f"{sum(s['value'] for s in one.shifts):.4f}" for one in (ours, theirs)]
-    rows.append(Row("layout shift", *shifts, "", "0"))
+    task = "longest task over 50 ms (number of them)"
+    rows.append(Row(task, _longest(ours), _longest(theirs), "", "none"))
+    rows.append(Row("layout shift", _shifted(ours), _shifted(theirs), "", "0"))
     return rows
+
+
+def _longest(figures: Figures) -> str:
+    return f"{max(figures.tasks, default=0):,.0f} ms ({len(figures.tasks)})"
+
+
+def _shifted(figures: Figures) -> str:
+    return f"{sum(shift['value'] for shift in figures.shifts):.4f}"
 
 
 def _whole(figures: Figures) -> str:

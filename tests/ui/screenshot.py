@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from .notebook_page import NotebookPage
 from .panel_page import Panel
@@ -23,7 +23,7 @@ QUICK_START = ROOT / "notebooks" / "01_first_turn.ipynb"
 CELLS = ("load", "data", "ask", "fails", "why")
 
 WIDTH_PX, HEIGHT_PX = 1000, 1440
-PANEL_SIZE = {"width": 1240, "height": 920}
+PANEL_SIZE: ViewportSize = {"width": 1240, "height": 920}
 PANEL_PX = 420
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": '{"fetchNews": "false"}',
