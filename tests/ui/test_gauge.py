@@ -84,7 +84,7 @@ def test_the_gauge_follows_the_kernel_and_keeps_its_place(
     expect(text(page)).to_have_text("Agent: no turn yet")
     speak(page, 2, "context_estimate")
     expect(text(page)).to_have_text("≈ 11.2k of 200k · 6 %")
-    place = box(gauge(page)), box(page.page.locator(".jctx-bar.mini"))
+    place = box(gauge(page)), box(page.page.locator(".jctx-status .jctx-bar.mini"))
     speak(page, 3, "context_measured")
     expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps")
     expect(gauge(page)).to_have_attribute(
@@ -92,14 +92,14 @@ def test_the_gauge_follows_the_kernel_and_keeps_its_place(
         "Context: 81,930 of 200,000 tokens, 41 per cent. "
         "About 9 steps until compaction. Open breakdown",
     )
-    assert (box(gauge(page)), box(page.page.locator(".jctx-bar.mini"))) == place
+    assert (box(gauge(page)), box(page.page.locator(".jctx-status .jctx-bar.mini"))) == place
     speak(page, 4, "context_compacting")
     expect(text(page)).to_have_text("Compacting · 79 %")
-    assert (box(gauge(page)), box(page.page.locator(".jctx-bar.mini"))) == place
+    assert (box(gauge(page)), box(page.page.locator(".jctx-status .jctx-bar.mini"))) == place
     speak(page, 5, "context_paused")
     expect(text(page)).to_have_text("96 % · compaction paused")
-    expect(page.page.locator(".jctx-gauge .jctx-warn")).to_be_visible()
-    assert (box(gauge(page)), box(page.page.locator(".jctx-bar.mini"))) == place
+    expect(page.page.locator(".jctx-status .jctx-warn")).to_be_visible()
+    assert (box(gauge(page)), box(page.page.locator(".jctx-status .jctx-bar.mini"))) == place
 
 
 def test_an_unknown_window_has_neither_bar_nor_per_cent(lab: LabServer, page_for: PageFor) -> None:
@@ -110,7 +110,7 @@ def test_an_unknown_window_has_neither_bar_nor_per_cent(lab: LabServer, page_for
     speak(page, 1, "hello", "context_window_unknown")
 
     expect(text(page)).to_have_text("81.9k tokens, window unknown")
-    assert page.page.locator(".jctx-bar").count() == 0
+    assert page.page.locator(".jctx-status .jctx-bar").count() == 0
 
 
 def test_a_click_opens_the_breakdown_and_escape_closes_it(
@@ -259,7 +259,7 @@ def test_a_setting_makes_the_gauge_a_number_or_hides_it(lab: LabServer, page_for
         page.run_cell(0)
         page.run_cell(1)
         expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps")
-        assert page.page.locator(".jctx-bar").count() == 0
+        assert page.page.locator(".jctx-status .jctx-bar").count() == 0
 
         settings.write_text('{"gauge": "hidden"}')
         page.reload()
@@ -279,7 +279,7 @@ def test_the_settings_editor_offers_what_the_gauge_can_be(
         page = page_for(path)
         page.run_cell(0)
         page.run_cell(1)
-        expect(page.page.locator(".jctx-bar")).to_have_count(1)
+        expect(page.page.locator(".jctx-status .jctx-bar")).to_have_count(1)
 
         page.command("settingeditor:open", query="Agent")
         form = page.page.locator("[id='jp-SettingsEditor-jupyter-ctx:plugin']")
@@ -288,6 +288,6 @@ def test_the_settings_editor_offers_what_the_gauge_can_be(
         choice.select_option(label="Number only")
         page.open(path)
         expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps")
-        expect(page.page.locator(".jctx-bar")).to_have_count(0)
+        expect(page.page.locator(".jctx-status .jctx-bar")).to_have_count(0)
     finally:
         settings.unlink()
