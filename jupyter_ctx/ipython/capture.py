@@ -29,6 +29,7 @@ from .collector import Collector
 from .live import Live, Sink
 from .nested import InterruptGuard, NestedLoop, cut_own_frames, outer_loop_kept
 from .outputlog import Limits, OutputLog, StreamName
+from .remote import cancel_jobs
 from .spool import Spool
 from .streams import CaptureHook, CapturePublisher, CaptureStream, Others
 
@@ -74,10 +75,13 @@ def run_nested(
         if error is not None and not is_said:
             collector.exception(error, with_traceback=escaped is not None)
         collector.finish()
+    interrupted = guard.interrupted or isinstance(error, KeyboardInterrupt)
+    if interrupted:
+        cancel_jobs()
     return Execution(
         outputs=log.outputs(),
         failed=error is not None,
-        interrupted=guard.interrupted or isinstance(error, KeyboardInterrupt),
+        interrupted=interrupted,
         spooled=log.finish(),
     )
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tracemalloc
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,26 @@ def test_an_interrupt_ends_the_code(scratch: Scratch) -> None:
     assert execution.interrupted
     assert execution.failed
     assert kinds(execution) == ["stdout", "error"]
+
+
+@pytest.mark.parametrize(("ends", "cancelled"), [("raise KeyboardInterrupt", 1), ("1 / 0", 0)])
+def test_an_interrupt_cancels_sparks_jobs(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch, ends: str, cancelled: int
+) -> None:
+    """What PySpark does on Ctrl-C is done, by its public call, on a stand-in for its context."""
+    calls: list[str] = []
+
+    class SparkContext:
+        """The class as PySpark keeps it: the context that is live is its attribute."""
+
+        _active_spark_context = types.SimpleNamespace(cancelAllJobs=lambda: calls.append("all"))
+
+    module = types.ModuleType("pyspark")
+    module.SparkContext = SparkContext  # type: ignore[attr-defined]  # made here
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    scratch.run(ends)
+
+    assert calls == ["all"] * cancelled
 
 
 @pytest.mark.parametrize("line", ["os.kill(os.getpid(), signal.SIGINT)", "print('x')"])
