@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +51,19 @@ class LabServer:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
+
+    def end_kernels(self) -> None:
+        """Shut down every kernel that a page has left, so that they do not add up."""
+        with urllib.request.urlopen(f"{self.url}/api/sessions", timeout=START_S) as answer:
+            sessions = json.load(answer)
+        for session in sessions:
+            url = f"{self.url}/api/sessions/{session['id']}"
+            request = urllib.request.Request(url, method="DELETE")
+            try:
+                urllib.request.urlopen(request, timeout=START_S).close()
+            except urllib.error.HTTPError as error:
+                if error.code not in (404, 410):  # it died by itself
+                    raise
 
 
 def find_chromium() -> str:
