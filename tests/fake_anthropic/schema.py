@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -234,13 +236,21 @@ def _input_schema(value: Any, path: str) -> None:
     _one_of("object")(value["type"], f"{path}.type")
     if {"oneOf", "allOf", "anyOf"} & set(value):
         raise invalid(path, "input_schema does not support oneOf, allOf, or anyOf at the top level")
-    try:
-        Draft202012Validator.check_schema(value)
-    except SchemaError as error:
+    fault = _schema_fault(json.dumps(value))
+    if fault is not None:
         raise invalid(
-            path,
-            f"JSON schema is invalid. It must match JSON Schema draft 2020-12: {error.message}",
-        ) from error
+            path, f"JSON schema is invalid. It must match JSON Schema draft 2020-12: {fault}"
+        )
+
+
+@functools.lru_cache(maxsize=1_024)
+def _schema_fault(schema: str) -> str | None:
+    """Return what is wrong with a JSON schema; each is looked at once, as each request has all."""
+    try:
+        Draft202012Validator.check_schema(json.loads(schema))
+    except SchemaError as error:
+        return error.message
+    return None
 
 
 _custom_tool = _object(

@@ -190,7 +190,7 @@ while not pathlib.Path("seen").exists():
     page.start_cell(2)
 
     page.reload()
-    expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps")
+    expect(text(page)).to_have_text("81.9k of 200k · 41 % · ≈ 9 steps", timeout=60_000)
 
     (lab.root_dir / "seen").touch()
     page.wait_idle()
