@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core import due
 from jupyter_ctx.core.blocks import words_of
 from jupyter_ctx.core.entries import (
     CompactionEntry,
@@ -71,7 +73,9 @@ class Case:
         }
         worlds: list[World] = []
         start = FakeAnthropic if uses_http else judge
-        with start(lambda body: worlds[0].answer(body), models=models) as fake:
+        # On windows as small as most of these no summary would be prepared before it is due.
+        early = mock.patch.object(due, "MOST_AHEAD_SHARE", 1.0)
+        with early, start(lambda body: worlds[0].answer(body), models=models) as fake:
             values: dict[str, Any] = {"compaction": self.compaction, **self.settings}
             made = Settings(model=BINDS, **values)
             worlds.append(World(fake, home, made, watch=watch, uses_http=uses_http))
