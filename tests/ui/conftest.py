@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from .notebook_page import NotebookPage
 from .server import LabServer, find_chromium, start_lab
@@ -15,6 +15,10 @@ NEWS = "@jupyterlab/apputils-extension:notification"
 """JupyterLab's question about news would lie over what a test clicks on."""
 
 PageFor: TypeAlias = Callable[[str], NotebookPage]
+
+PATIENCE_MS = 60_000
+"""So long anything in a page may take on a busy machine before its test fails."""
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +55,7 @@ def page_for(lab: LabServer, browser: Browser) -> Iterator[PageFor]:
 
     def open_page(path: str) -> NotebookPage:
         context = browser.new_context(viewport={"width": 1280, "height": 800})
+        context.set_default_timeout(PATIENCE_MS)
         page = NotebookPage(context.new_page(), f"{lab.url}/lab/tree/{path}?reset")
         opened.append(page)
         return page
