@@ -152,7 +152,8 @@ def test_a_slow_run_shows_its_progress(kernel: RealKernel) -> None:
 def test_a_long_log_keeps_every_byte(kernel: RealKernel) -> None:
     """20,000 lines: the cell shows the beginning and the end, the run keeps all (C01)."""
     ran = kernel.execute(
-        "run(\"for n in range(20_000): print(f'line {n} of a log someone keeps')\", live=True)"
+        "run(\"for n in range(20_000): print(f'line {n} of a log someone keeps')\", live=True)",
+        timeout=150,
     )
     whole = "".join(f"line {n} of a log someone keeps\n" for n in range(20_000))
 
