@@ -69,20 +69,23 @@ class CellSink:
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
 
     def stream(self, name: StreamName, text: str) -> None:
-        self._streams[name].write(text)
-        self._streams[name].flush()
+        self._streams[name].write(text)  # which the kernel sends in batches: one a line may be lost
 
     def display(self, data: Json, metadata: Json, transient: Json, update: bool) -> None:
+        self.close()
         self._publisher.publish(dict(data), dict(metadata), transient=transient, update=update)
 
     def clear(self, wait: bool) -> None:
+        self.close()
         self._publisher.clear_output(wait)
 
     def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
         self._streams["stderr"].write("\n".join(traceback))
 
     def close(self) -> None:
-        """Nothing has waited."""
+        """Show what has waited."""
+        for stream in self._streams.values():
+            stream.flush()
 
 
 @dataclass
