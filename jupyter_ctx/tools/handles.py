@@ -122,7 +122,7 @@ def _pyspark(value: Any) -> str | None:
     context = attributes_of(held["_sc"]) if "_sc" in held else held
     name = context.get("appName")
     said = f'"{name[:80]}"' if type(name) is str else "no name"
-    stop = "Stop ends the wait for a job, and cancels the jobs of this session."
+    stop = "Stop ends the wait for a job, and calls cancelAllJobs() of its context."
     return f"{type_name(type(value))} {said}, master {shape_of(value)}\n{stop}"
 
 
