@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from jupyter_ctx.core import prefix
 
 from .kernels import RealKernel, running_kernel
+
+# The same examples at each run, however slow the machine; JUPYTER_CTX_NEW_EXAMPLES=1 draws others.
+settings.register_profile(
+    "repeatable",
+    derandomize=not os.environ.get("JUPYTER_CTX_NEW_EXAMPLES"),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
 
 
 class PrefixBroke(AssertionError):

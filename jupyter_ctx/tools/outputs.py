@@ -389,7 +389,7 @@ def _bundle(output: Mapping[str, object]) -> dict[str, object]:
     """Return an output's MIME bundle; one of nbformat 2 or 3 keeps it in short names."""
     data = output.get("data")
     if isinstance(data, Mapping):
-        return {str(mime): value for mime, value in data.items()}
+        return {str(mime) or "unnamed type": value for mime, value in data.items()}
     return {mime: output[name] for name, mime in _OLD_NAMES.items() if name in output}
 
 

@@ -63,5 +63,5 @@ def page_for(lab: LabServer, browser: Browser) -> Iterator[PageFor]:
     yield open_page
     for page in opened:
         page.page.context.close()
-    lab.end_kernels()
+    lab.forget()
     assert [error for page in opened for error in page.errors] == []

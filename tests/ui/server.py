@@ -28,10 +28,14 @@ BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome
 
 @dataclass(frozen=True, slots=True)
 class LabServer:
-    """A running server. `root_dir` is what its file browser shows; `log` is its whole output."""
+    """A running server. `root_dir` is what its file browser shows; `log` is its whole output.
+
+    `home_dir` is where its kernels keep their sessions.
+    """
 
     url: str
     root_dir: Path
+    home_dir: Path
     settings_dir: Path
     log: Path
 
@@ -52,8 +56,11 @@ class LabServer:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def end_kernels(self) -> None:
-        """Shut down every kernel that a page has left, so that they do not add up."""
+    def forget(self) -> None:
+        """Shut down every kernel that a page has left, and drop their sessions.
+
+        A notebook of the same name in another test would go on with its conversation.
+        """
         with urllib.request.urlopen(f"{self.url}/api/sessions", timeout=START_S) as answer:
             sessions = json.load(answer)
         for session in sessions:
@@ -64,6 +71,8 @@ class LabServer:
             except urllib.error.HTTPError as error:
                 if error.code not in (404, 410):  # it died by itself
                     raise
+        for folder in self.home_dir.iterdir():
+            shutil.rmtree(folder)
 
 
 def find_chromium() -> str:
@@ -106,7 +115,8 @@ def start_lab(base: Path, extra_env: Mapping[str, str] | None = None) -> Iterato
     try:
         if not ready.wait(START_S) or process.poll() is not None:
             raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()}")
-        yield LabServer(f"http://127.0.0.1:{port}", root, base / "settings", log)
+        url = f"http://127.0.0.1:{port}"
+        yield LabServer(url, root, base / "ctx", base / "settings", log)
     finally:
         process.terminate()
         try:

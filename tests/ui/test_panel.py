@@ -427,6 +427,6 @@ def test_at_250_pixels_in_the_dark_nothing_overflows(
     assert wide == []
     dark = panel.root.evaluate("node => getComputedStyle(node).backgroundColor")
     assert sum(int(part) for part in re.findall(r"\d+", dark)[:3]) < 200
-    panel.allow()
     server.append("Done.")
+    panel.allow()
     panel.wait_done()
