@@ -1,7 +1,7 @@
 """Laws of `inspect` for libraries: what a value of each is told as, and that nothing is computed.
 
-The libraries are the user's, so most are not installed with the tests (`pip install
-jupyter-ctx[data]` brings them); a test whose library is absent skips and names it.
+Most libraries come with the tests; torch, Spark and Ray are large (`pip install jupyter-ctx[data]`
+brings them), and a test whose library is absent skips and names it.
 """
 
 from __future__ import annotations
