@@ -1,7 +1,8 @@
 """Every setting and every constant of the context engine: one documented field each.
 
 `Settings` is frozen. `load_settings` layers the sources (DESIGN.md section 2): explicit values
-(traitlets) over the environment over `$JUPYTER_CTX_HOME/settings.json` over the defaults.
+(traitlets) over the environment over `$JUPYTER_CTX_HOME/settings.json` over the trusted project's
+file over the defaults. Beside settings, a file may hold what `EXTENSION_KEYS` names.
 `settings_table` renders the documentation, so that it cannot drift.
 """
 # ruff: noqa: RUF009 - `_setting` makes a `dataclasses.field`, not a default shared by instances.
@@ -24,6 +25,11 @@ DEFAULT_MODEL = "claude-sonnet-5-5"
 DEMO_MODEL = "demo"
 ENV_PREFIX = "JUPYTER_CTX_"
 NO_CACHE_ENV = f"{ENV_PREFIX}DISABLE_PROMPT_CACHE"
+
+EXTENSION_KEYS = ("hooks", "mcpServers")
+"""What a settings file may hold beside settings, in the form that other agents use."""
+GUARDED_SETTINGS = ("permissions", "base_url", "home", "redact_known_keys")
+"""What no project's file may set (DESIGN.md 2)."""
 
 PermissionMode = Literal["ask", "edits", "auto", "plan"]
 Preset = Literal["economic", "crush", "claude-code", "manual", "off"]
@@ -60,6 +66,10 @@ class Settings:
     )
     base_url: str = _setting(
         "", "The provider's address. Empty: `ANTHROPIC_BASE_URL`, else the SDK's own."
+    )
+    redact_known_keys: bool = _setting(
+        False,
+        "Take out whatever has the shape of a known key or token, not only the program's own keys.",
     )
     rerun: Literal["ask", "replay"] = _setting(
         "ask",
@@ -417,39 +427,64 @@ def read_file(path: Path) -> dict[str, object]:
 
     Raises ConfigError if it is no JSON object or names an unknown setting.
     """
+    return parse_settings(_read_text(path), str(path))[0]
+
+
+def read_extensions(path: Path) -> dict[str, object]:
+    """Return what `settings.json` at `path` holds of `EXTENSION_KEYS`, {} if there is no file.
+
+    Their values are as they stand there. Raises ConfigError as `read_file`.
+    """
+    return parse_settings(_read_text(path), str(path))[1]
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a settings file, "{}" if there is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):  # the store says what is wrong with the home
-        return {}
+        return "{}"
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.", name="settings.json") from error
+
+
+def parse_settings(text: str, path: str) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the settings in the text of a settings file, and what it holds of `EXTENSION_KEYS`.
+
+    `path` is for the words. Raises ConfigError as `read_file`.
+    """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no valid JSON: {error}.", name="settings.json") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold one JSON object.", name="settings.json")
+    extensions = {key: found.pop(key) for key in EXTENSION_KEYS if key in found}
     try:
         make_settings(found)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}", name=error.name) from None
-    return found
+    return found, extensions
 
 
 def load_settings(
-    explicit: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None
+    explicit: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    project: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Return the settings in force: `explicit`, environment, settings.json, defaults.
+    """Return the settings in force: `explicit`, environment, settings.json, `project`, defaults.
 
-    The first that has a value counts. Raises ConfigError that names the setting, and near names for
-    an unknown one.
+    The first that has a value counts. `project` are those of a trusted project's file; what
+    `GUARDED_SETTINGS` names is passed over there. Raises ConfigError that names the setting, and
+    near names for an unknown one.
     """
     explicit = explicit or {}
     made = read_env(os.environ if environ is None else environ)
     _check_env({name: value for name, value in made.items() if name not in explicit})
     layered = {**made, **explicit}
     home = find_home(make_settings({k: v for k, v in layered.items() if k == "home"}))
-    return make_settings({**read_file(home / "settings.json"), **layered})
+    of_project = {k: v for k, v in (project or {}).items() if k not in GUARDED_SETTINGS}
+    return make_settings({**of_project, **read_file(home / "settings.json"), **layered})
 
 
 def _check_env(values: Mapping[str, object]) -> None:

@@ -66,6 +66,7 @@ from .core.ports import (
     ModelFacts,
     Notebook,
     Permissions,
+    Start,
     ToolRunner,
     Updates,
     Workspace,
@@ -135,6 +136,8 @@ class Ports:
     """Everything a session needs of the world. `make_model` is for `/model NAME`.
 
     `finish_turn` does what had to wait for a turn's end and returns sentences for the user.
+    With `start`, system prompt and tools are frozen with the first turn, after it was asked;
+    without it, at once.
     """
 
     model: Model
@@ -155,6 +158,7 @@ class Ports:
     finish_turn: Callable[[], Awaitable[Sequence[str]]] = _nothing_waits
     notebook: Notebook = field(default_factory=NoNotebook)
     files: Files = field(default_factory=NoFiles)
+    start: Start | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,7 @@ class Session:
         self._is_running = False
         self._is_compacting = False
         self._facts_loaded = False
+        self._is_started = False
         self._retired: list[Model] = []
         self.last_turn: TurnResult | None = None
         texts = Texts(load_prompt("summary"), load_prompt("resume"), load_prompt("memory"))
@@ -239,22 +244,29 @@ class Session:
             engine.record(
                 SessionEntry(now, place.session_id, place.notebook, place.cwd, place.version)
             )
-        if transcript.prefix is None:
-            system = load_prompt("system").format(
-                cwd=place.cwd, platform=place.platform, date=place.date
-            )
-            tools: tuple[Json, ...] = tuple(
-                {
-                    "name": spec.name,
-                    "description": spec.description,
-                    "input_schema": spec.input_schema,
-                }
-                for spec in engine.ports.tools.specs
-            )
-            system = clean_text(engine.ports.redactor.text(system))
-            engine.record(PrefixEntry(now, system, tools))
+        if transcript.prefix is None and self._ports.start is None:
+            self._freeze("")
         if transcript.model != engine.ports.model.name:
             engine.record(ModelEntry(now, engine.ports.model.name))
+
+    def _freeze(self, surroundings: str) -> None:
+        """Record system prompt and tools as they stay; `surroundings` as `Start.describe` gives."""
+        engine, place = self._engine, self._place
+        system = load_prompt("system").format(
+            cwd=place.cwd, platform=place.platform, date=place.date
+        )
+        if surroundings:
+            system = f"{system.rstrip()}\n\n{surroundings.strip()}\n"
+        tools: tuple[Json, ...] = tuple(
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "input_schema": spec.input_schema,
+            }
+            for spec in engine.ports.tools.specs
+        )
+        system = clean_text(engine.ports.redactor.text(system))
+        engine.record(PrefixEntry(self._ports.clock.now(), system, tools))
 
     # What it is ---------------------------------------------------------------------------------
 
@@ -503,7 +515,7 @@ class Session:
                 self._engine,
                 Prompt(text, notices, cell_id, tuple(attachments)),
                 self.transcript.turn + 1,
-                self._load_facts,
+                self._prepare,
                 Budget(self.budget_tokens),
             )
             try:
@@ -552,7 +564,7 @@ class Session:
             self._save_metadata()
 
     async def _compact(self, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
-        await self._load_facts()
+        await self._prepare()
         async with aclosing(background.compact_anew(self._engine, attempt)) as events:
             async for event in events:
                 yield event
@@ -610,6 +622,21 @@ class Session:
         """Return the cells that the turn changed, each once."""
         edits = (entry for entry in self.transcript.edits if entry.turn == turn)
         return tuple(dict.fromkeys(e.edit.target for e in edits if e.edit.kind == "cell"))
+
+    async def _prepare(self) -> None:
+        """Do what must be done before the first request: ask about the model, begin the session.
+
+        Raises AuthError if the provider takes no key of ours.
+        """
+        await self._load_facts()
+        start = self._ports.start
+        if self._is_started or start is None:
+            return
+        for said in await start.connect():
+            self._engine.note("warning", said)
+        if self.transcript.prefix is None:
+            self._freeze(await start.describe())
+        self._is_started = True
 
     async def _load_facts(self) -> None:
         """Ask the provider about the model, once; go on without an answer unless the key is bad."""

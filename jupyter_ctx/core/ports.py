@@ -569,6 +569,25 @@ class EditedFile:
     fault: str = ""
 
 
+class Start(Protocol):
+    """What must be there before the first turn of a session in this kernel."""
+
+    async def connect(self) -> Sequence[str]:
+        """Connect what brings further tools, once; return sentences for the user.
+
+        Takes bounded time and raises nothing of its own: what cannot be reached says so.
+        """
+        ...
+
+    async def describe(self) -> str:
+        """Return what the system prompt of a new session tells of its surroundings.
+
+        Markdown, a section for each (git, context files, skills, memory); "" if there is nothing.
+        Asked once, right before the system prompt is frozen. Raises nothing of its own.
+        """
+        ...
+
+
 class Workspace(Protocol):
     """What else the session works on, beside the kernel. Every method returns what is so now."""
 
