@@ -38,7 +38,14 @@ class SessionFile(Store, Protocol):
         ...
 
     def update_metadata(
-        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float
+        self,
+        *,
+        title: str,
+        model: str,
+        tokens: int,
+        cost: float | None,
+        updated: float,
+        turns: int,
     ) -> None:
         """Keep what a list of sessions shows."""
         ...

@@ -675,6 +675,7 @@ class Session:
                 tokens=(usage.input_tokens or 0) + (usage.output or 0),
                 cost=self.total_cost_usd,
                 updated=self._ports.clock.now(),
+                turns=len(self.transcript.prompts),
             )
         except StoreError as error:
             self._engine.warn_store(error)

@@ -377,7 +377,7 @@ class MemoryStore:
         return KeptResult(self.outputs[tool_use_id])
 
     def update_metadata(
-        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float
+        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float, turns: int
     ) -> None:
         """Keep metadata."""
         self._check()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ..core.blocks import title_of
 from ..core.entries import (
@@ -20,6 +21,7 @@ from ..core.entries import (
     SessionEntry,
     SpentEntry,
 )
+from ..core.transcript import Transcript
 from ..core.usage import Usage
 from .files import replace_file
 
@@ -31,7 +33,8 @@ class SessionInfo:
     """One session as lists show it.
 
     `created` and `updated` are seconds since the epoch. `tokens` is all input and output so far,
-    `cost` is in USD, None when not known. `title` is the first prompt's first line by default.
+    `cost` is in USD, None when not known. `title` is the first prompt's first line. `turns` counts
+    the prompts that no rewind took back, None when not known (an older version stored it).
     """
 
     session_id: str
@@ -44,6 +47,7 @@ class SessionInfo:
     tokens: int = 0
     cost: float | None = None
     parent: str | None = None
+    turns: int | None = None
 
 
 class MetadataFields(TypedDict, total=False):
@@ -55,6 +59,7 @@ class MetadataFields(TypedDict, total=False):
     tokens: int
     cost: float | None
     updated: float
+    turns: int | None
 
 
 def read_info(path: Path, session_id: str) -> SessionInfo | None:
@@ -65,7 +70,7 @@ def read_info(path: Path, session_id: str) -> SessionInfo | None:
         return None  # the caller rebuilds it from the transcript
     if not isinstance(stored, dict) or stored.get("version") != VERSION:
         return None
-    hints = typing.get_type_hints(SessionInfo)
+    hints = _hints()
     found: dict[str, object] = {"session_id": session_id}
     for spec in dataclasses.fields(SessionInfo):
         if spec.name in stored and spec.name != "session_id":
@@ -77,6 +82,11 @@ def read_info(path: Path, session_id: str) -> SessionInfo | None:
     if not {"created", "updated"} <= found.keys():
         return None
     return SessionInfo(**found)  # type: ignore[arg-type]  # every value was checked above
+
+
+@functools.cache
+def _hints() -> Mapping[str, Any]:
+    return typing.get_type_hints(SessionInfo)
 
 
 def write_info(path: Path, info: SessionInfo) -> None:
@@ -92,12 +102,15 @@ def build_info(session_id: str, entries: Iterable[Entry]) -> SessionInfo:
     Total: entries without a SessionEntry give a session without notebook and folder.
     """
     info = SessionInfo(session_id, 0.0, 0.0)
+    entries = tuple(entries)
     for entry in entries:
         at = getattr(entry, "at", None)
         if at is not None:
             info = dataclasses.replace(info, created=info.created or at, updated=at)
         info = _add(info, entry)
-    return info
+    prompts = Transcript(entries).prompts
+    title = next(map(title_of, prompts.values()), "")
+    return dataclasses.replace(info, title=title, turns=len(prompts))
 
 
 def _add(info: SessionInfo, entry: Entry) -> SessionInfo:
@@ -106,8 +119,6 @@ def _add(info: SessionInfo, entry: Entry) -> SessionInfo:
             return dataclasses.replace(info, created=at, notebook=notebook, cwd=cwd, parent=parent)
         case ModelEntry(model=model):
             return dataclasses.replace(info, model=model)
-        case MessageEntry(kind="prompt", message=message) if not info.title:
-            return dataclasses.replace(info, title=title_of(message))
         case MessageEntry(kind="reply", model=model, usage=usage):
             return dataclasses.replace(
                 info, model=model or info.model, tokens=info.tokens + _tokens(usage)

@@ -23,6 +23,8 @@ from .jsonl import TRANSCRIPT, load_entries
 from .locks import BusyLockError, SessionLock
 from .metadata import SessionInfo, build_info, read_info, write_info
 from .open_session import MemorySession, OpenSession
+from .search import Found, Index, find_in, find_in_file
+from .trash import KEEP_S, Trash, Trashed, folders_in
 
 FOLDER = "sessions"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
@@ -95,13 +97,72 @@ class SessionStore:
         if self.home is None:
             return []
         sessions = self.home / FOLDER
-        with store_errors(sessions, "read"):
-            try:
-                found = [e.name for e in os.scandir(sessions) if _ID.fullmatch(e.name)]
-            except FileNotFoundError:
-                return []
-        infos = [info for name in found if (info := self._info(sessions / name)) is not None]
+        found = (self._info(sessions / name) for name in folders_in(sessions))
+        infos = [info for info in found if info is not None]
         return sorted(infos, key=lambda info: (info.updated, info.session_id), reverse=True)
+
+    def search(self, text: str, *, full: bool = False) -> Sequence[Found]:
+        """Return the sessions in which one text has every word of `text`, the newest first.
+
+        A title or a prompt; with `full`, which reads all transcripts, any message as well. Upper
+        and lower case are the same; a text without words finds all. Raises StoreError.
+        """
+        if self.home is None:
+            return []
+        index, sessions = Index(self.home), self.home / FOLDER
+        infos, found = self.list(), []
+        for info in infos:
+            folder = sessions / info.session_id
+            hit = find_in(info, index.prompts(folder), text)
+            if hit is None and full:
+                hit = find_in_file(info, folder, text)
+            if hit is not None:
+                found.append(hit)
+        index.save(info.session_id for info in infos)
+        return found
+
+    def delete(self, session_id: str) -> None:
+        """Move a session to the trash, from which `restore` takes it for thirty days.
+
+        Raises StoreError: there is none of that id, or a live kernel has it open, this one
+        included.
+        """
+        folder = self._existing(session_id)
+        lock, _ = _lock(folder)
+        if lock is None:
+            raise StoreError(
+                f"Session {session_id} is open in a kernel or cannot be locked; it was not "
+                "deleted. `/new` there closes it.",
+                path=str(folder),
+            )
+        try:
+            self._trash().put(folder, self._now())
+        finally:
+            lock.release()
+        self.empty_trash()
+
+    def restore(self, session_id: str) -> SessionInfo:
+        """Take a session out of the trash. Raises StoreError if it is not there."""
+        folder = self._trash().take(session_id)
+        return self._info(folder) or build_info(session_id, ())
+
+    def trashed(self) -> Sequence[Trashed]:
+        """Return the deleted sessions, the newest deleted first; [] without a home."""
+        if self.home is None:
+            return []
+        trash = self._trash()
+        listed = [
+            Trashed(self._info(trash.path / name) or build_info(name, ()), trash.time_of(name))
+            for name in trash.names()
+        ]
+        return sorted(listed, key=lambda one: (one.at, one.info.session_id), reverse=True)
+
+    def empty_trash(self, older_s: float = KEEP_S) -> Sequence[str]:
+        """Remove for good what was deleted `older_s` seconds ago or before; return the ids.
+
+        Whoever deletes or starts a session does this too. Raises StoreError.
+        """
+        return () if self.home is None else self._trash().empty(self._now(), older_s)
 
     def find(self, notebook: str) -> SessionInfo | None:
         """Return the newest session of the notebook at that path, None if there is none.
@@ -144,6 +205,10 @@ class SessionStore:
         except StoreError as error:
             # The entry waits in the session; it is written with the next one that can be.
             session.warnings.append(_memory_warning(str(error)))
+        try:
+            self.empty_trash()
+        except StoreError as error:
+            session.warnings.append(f"The trash was not emptied: {error}")
         return session
 
     def _load(
@@ -198,6 +263,11 @@ class SessionStore:
         except StoreError:
             return None  # not a session: `load` says why when it is asked for by name
         return build_info(folder.name, entries) if entries else None
+
+    def _trash(self) -> Trash:
+        if self.home is None:
+            raise StoreError("There is no home folder, so no session is stored.")
+        return Trash(self.home, self.home / FOLDER)
 
     def _folder(self, session_id: str) -> Path:
         if self.home is None:

@@ -23,6 +23,11 @@ def turn_text(entries: Sequence[Entry], turn: int) -> str | None:
     return "\n\n".join(parts) + "\n" if parts else None
 
 
+def entry_text(entry: MessageEntry) -> str:
+    """Return one message as text, as `turn_text` has it; "" if nothing in it can be read."""
+    return "\n\n".join(_message_parts(entry)[1:])
+
+
 def prompt_text(entries: Sequence[Entry], turn: int) -> str | None:
     """Return the user's words of a turn, None if there is no such turn.
 
