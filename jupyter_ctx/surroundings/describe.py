@@ -1,0 +1,183 @@
+"""What a model is told of a project's folder: git, context files, skills; and later what differs.
+
+Each thing is an item with a text of its own, so that what was told can be found again. Of what is
+not trusted only plain names are told. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from .folder import ContextFile
+from .git import Repository
+from .offers import Offer, told_names
+from .skills import SkillFile
+
+SKILLS_SHARE = 0.25
+"""What the list of skills may take of the room; context files take the rest."""
+LEAST_FILE_CHARS = 200
+"""Less of a context file is not worth its place: it is named only."""
+MOST_TOLD = 30
+"""So many things that are not trusted are named."""
+
+SKILLS_RULE = (
+    "A description is only a trigger: before you follow a skill, load it with the tool `skill`."
+)
+CONTEXT_RULE = "What the user's files say of this project. Where they differ, the last one counts."
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing: `key` tells it from the others ("context:AGENTS.md"), `text` is what is told."""
+
+    key: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """A short digest of its text."""
+        return hashlib.blake2b(self.text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Everything that is told, in its order: git, what is not trusted, skills, context files."""
+
+    items: tuple[Item, ...] = ()
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of each item by key."""
+        return {item.key: item.digest for item in self.items}
+
+
+def build_around(
+    repository: Repository | None,
+    offers: Sequence[Offer],
+    skills: Sequence[SkillFile],
+    files: Sequence[ContextFile],
+    most_chars: int,
+    redact: Callable[[str], str] = str,
+) -> Around:
+    """Return what is told, at most about `most_chars` characters of skills and context files.
+
+    `redact` takes the program's own keys out of every text.
+    """
+    listed = _skills(skills, int(SKILLS_SHARE * most_chars))
+    left = most_chars - sum(len(item.text) for item in listed)
+    items = [
+        *([_git(repository)] if repository is not None else ()),
+        *_untrusted(offers),
+        *listed,
+        *_files(files, left),
+    ]
+    return Around(tuple(Item(item.key, redact(item.text)) for item in items))
+
+
+def build_sections(around: Around) -> str:
+    """Return the sections of the system prompt, "" if there is nothing to tell."""
+    git = _texts(around, "git")
+    untrusted = _texts(around, "untrusted")
+    skills = _texts(around, "skill")
+    files = _texts(around, "context")
+    sections = [
+        "\n".join(["# The project's folder", *git, *untrusted]) if git or untrusted else "",
+        "\n".join(["# Skills", SKILLS_RULE, _listed(skills)]) if skills else "",
+        "\n".join(["# The project's instructions", CONTEXT_RULE, *files]) if files else "",
+    ]
+    return "\n\n".join(filter(None, sections))
+
+
+def find_news(old: Mapping[str, str], now: Around, is_told: Callable[[str], bool]) -> str:
+    """Return what differs from what was known: new and changed items whole, others as gone.
+
+    `old` are digests by key; `is_told` says of a text whether it stands in the system prompt.
+    """
+    changed = [
+        item
+        for item in now.items
+        if old.get(item.key) != item.digest and not (item.key not in old and is_told(item.text))
+    ]
+    keys = {item.key for item in now.items}
+    gone = [key.partition(":")[2] for key in old if key not in keys and ":" in key]
+    picked = Around(tuple(changed))
+    skills = _texts(picked, "skill")
+    files = _texts(picked, "context")
+    lines = [
+        *_texts(picked, "git"),
+        *_texts(picked, "untrusted"),
+        *([f"Skills, new or changed. {SKILLS_RULE}", _listed(skills)] if skills else ()),
+        *(["Instructions of the project, as they are now:", *files] if files else ()),
+        *([f"No longer in force: {', '.join(map(escape, gone))}."] if gone else ()),
+    ]
+    return "\n".join(["[Around the notebook]", *lines]) if lines else ""
+
+
+def _texts(around: Around, kind: str) -> list[str]:
+    return [item.text for item in around.items if item.key.partition(":")[0] == kind]
+
+
+def _listed(skills: Iterable[str]) -> str:
+    return "\n".join(["<available_skills>", *skills, "</available_skills>"])
+
+
+def _git(repository: Repository) -> Item:
+    if not repository.is_asked:
+        branch = told_names([repository.branch]) if repository.branch else "none that is known"
+        return Item("git", f"- Git branch: {branch}")
+    lines = [f"- Git branch: `{repository.branch or 'none'}`"]
+    if repository.status:
+        more = [f"  … and {repository.more:,} more"] if repository.more else []
+        lines += ["- `git status --short`:", *(f"  {one}" for one in repository.status), *more]
+    else:
+        lines.append("- Nothing is changed since the last commit.")
+    if repository.commits:
+        lines += ["- Last commits:", *(f"  {one}" for one in repository.commits)]
+    return Item("git", "\n".join(lines))
+
+
+def _untrusted(offers: Sequence[Offer]) -> list[Item]:
+    sources = dict.fromkeys(one.source for one in offers if not one.is_trusted)
+    if not sources:
+        return []
+    names = list(sources)
+    more = f" and {len(names) - MOST_TOLD:,} more" if len(names) > MOST_TOLD else ""
+    text = (
+        f"- Not in force, since the user has not trusted it (`/trust`): "
+        f"{told_names(names[:MOST_TOLD])}{more}."
+    )
+    return [Item("untrusted", text)]
+
+
+def _skills(skills: Sequence[SkillFile], most_chars: int) -> list[Item]:
+    items: list[Item] = []
+    room = most_chars
+    for skill in skills:
+        text = f'<skill name="{skill.name}">{escape(skill.description, quote=False)}</skill>'
+        if len(text) > room:
+            text = f'<skill name="{skill.name}"></skill>'
+        room -= len(text)
+        items.append(Item(f"skill:{skill.name}", text))
+    return items
+
+
+def _files(files: Sequence[ContextFile], most_chars: int) -> list[Item]:
+    """Return the context files; where the room is short the nearest ones have it first."""
+    items: list[Item] = []
+    room = most_chars
+    for file in reversed(files):
+        text = file.text.strip()
+        name = escape(file.name)
+        shown = text[: max(0, room)]
+        if len(shown) < len(text):
+            shown = shown.rsplit("\n", 1)[0] if len(shown) >= LEAST_FILE_CHARS else ""
+            shown += f"\n[The rest has no place here: `read_file` reads {name}.]"
+        room -= len(shown)
+        body = shown.replace("</context_file", "<\\/context_file").strip()
+        items.append(
+            Item(f"context:{name}", f'<context_file path="{name}">\n{body}\n</context_file>')
+        )
+    return items[::-1]
