@@ -1,4 +1,4 @@
-"""Takes the program's own keys out of text, whole or streamed.
+"""Takes the program's own keys out of text, whole or streamed; on request known shapes of keys too.
 
 Law: no character of an occurrence stays, also where occurrences overlap, and any chunking of a text
 gives the same result as the whole text at once. Work is linear in the text.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar, cast
+
+from .keyshapes import CONTEXT_CHARS, Shape, find_open, known_shapes
 
 T = TypeVar("T")
 
@@ -47,14 +49,23 @@ def secrets_from(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def is_own_key(name: str) -> bool:
+    """Say whether an environment variable of that name holds a key of the program."""
+    return name in _OWN_NAMES or (name.startswith(_OWN_PREFIXES) and name.endswith(_KEY_SUFFIXES))
+
+
 class Redactor:
     """Replaces every secret by `[redacted: NAME]`, as it is and as JSON escapes it.
 
     `secrets` maps names to values; a plain iterable of values is named `DEFAULT_NAME`. Values under
-    `MIN_SECRET_CHARS` are ignored. Without secrets it changes nothing.
+    `MIN_SECRET_CHARS` are ignored. With `known_keys`, what has a shape of `core.keyshapes` goes
+    too, whoever it belongs to. Without both it changes nothing.
     """
 
-    def __init__(self, secrets: Mapping[str, str] | Iterable[str] = ()) -> None:
+    def __init__(
+        self, secrets: Mapping[str, str] | Iterable[str] = (), *, known_keys: bool = False
+    ) -> None:
+        self._shapes: tuple[Shape, ...] = known_shapes() if known_keys else ()
         pairs = (
             secrets.items()
             if isinstance(secrets, Mapping)
@@ -80,7 +91,7 @@ class Redactor:
         """
         if isinstance(value, str):
             return cast("T", self.text(value))
-        if not self._forms or not self._is_in(value):
+        if not (self._forms or self._shapes) or not self._is_in(value):
             return value
         if isinstance(value, tuple):
             return cast("T", tuple(self.json(item) for item in value))
@@ -101,7 +112,7 @@ class Redactor:
                     break
             else:
                 return True
-        return False
+        return any(shape.literal in text for shape in self._shapes)
 
     def _copy(self, value: object) -> object:
         """Copy `value` breadth first: nesting costs no stack."""
@@ -125,15 +136,24 @@ class Redactor:
             return {self.text(str(key)): inner for key, inner in value.items()}
         return list(value) if isinstance(value, (list, tuple)) else value
 
-    def _spans(self, text: str, covered: int) -> list[tuple[int, int, str]]:
+    def _spans(self, text: str, covered: int, before: str = "") -> list[tuple[int, int, str]]:
         """Return what to replace: (start, end, replacement), in order, none overlapping.
 
-        The first `covered` characters belong to a secret whose replacement is out already.
+        The first `covered` characters belong to a secret whose replacement is out already. `before`
+        is what stands before the text.
         """
         found = [
             (at, -len(form), replacement)
             for form, replacement in self._forms
             for at in _occurrences(form, text)
+        ]
+        shift, behind = len(before), before + text if self._shapes else ""
+        found += [
+            (at - shift, at - end, f"[redacted: {shape.name}]")
+            for shape in self._shapes
+            if shape.literal in behind
+            for at, end in shape.find(behind)
+            if at >= shift
         ]
         spans: list[tuple[int, int, str]] = [(0, covered, "")] if covered else []
         for start, minus, replacement in sorted(found):
@@ -145,9 +165,11 @@ class Redactor:
                 spans.append((start, end, replacement))
         return spans
 
-    def _open_from(self, text: str) -> int:
+    def _open_from(self, text: str, before: str = "") -> int:
         """Return where a suffix of `text` begins that may grow into a secret, else its length."""
         cut = len(text)
+        if self._shapes:
+            cut = find_open(before + text, len(before)) - len(before)
         for form, _ in self._forms:
             at = text.find(form[0], max(0, len(text) - len(form) + 1))
             while 0 <= at < cut:
@@ -164,23 +186,27 @@ class Stream:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = ""
+        self._before = ""  # what stood before `_held`, as far as it can matter
         self._covered = 0  # so many characters of `_held` belong to a secret replaced already
 
     def feed(self, piece: str) -> str:
         """Add a piece and return what is certain by now; may be empty."""
         text = self._held + piece
-        return self._release(text, self._redactor._open_from(text))
+        return self._release(text, self._redactor._open_from(text, self._before))
 
     def flush(self) -> str:
         """Return what was held back: the text is complete. A new text may follow."""
-        return self._release(self._held, len(self._held))
+        rest = self._release(self._held, len(self._held))
+        self._before = ""
+        return rest
 
     def _release(self, text: str, cut: int) -> str:
-        redactor, covered = self._redactor, self._covered
+        redactor, covered, before = self._redactor, self._covered, self._before
+        self._before = (before + text[:cut])[-CONTEXT_CHARS:]
         if not covered and not redactor._occurs_in(text):
             self._held = text[cut:]
             return text[:cut]
-        spans = redactor._spans(text, covered)
+        spans = redactor._spans(text, covered, before)
         # What begins at the cut or after it is not settled: a longer secret may begin there.
         spans = [span for at, span in enumerate(spans) if span[0] < cut or (covered and at == 0)]
         self._covered = max(0, spans[-1][1] - cut) if spans else 0

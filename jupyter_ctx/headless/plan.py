@@ -249,5 +249,6 @@ def _look_back(
         entries = load_entries(transcript_file(home, found.session_id)).entries
     except (RuntimeError, StoreError):  # the kernel says what is wrong with the store
         return False, None
-    asked = clean_text(Redactor(secrets_from(environ)).text(prompt))
+    redactor = Redactor(secrets_from(environ), known_keys=settings.redact_known_keys)
+    asked = clean_text(redactor.text(prompt))
     return True, find_answer(entries, cell_id, asked)

@@ -232,6 +232,7 @@ class Wiring:
         from .updates import ToolNotebook
         from .workspace import ProjectWorkspace
 
+        self._redact(settings)
         kernel = self._kernel(stored, settings)
         try:
             name, why = choose_model(settings, os.environ)
@@ -379,15 +380,26 @@ class Wiring:
             self._agent.make_sink,
         )
 
-    def _redact(self) -> LiveRedactor:
-        """Return the redactor of the program's own keys, those set since the start included."""
+    def _redact(self, settings: Settings | None = None) -> LiveRedactor:
+        """Return the redactor of the program's own keys, those set since the start included.
+
+        `settings` says whether known shapes of keys go too; without them it stays as it was.
+        """
         from ..core.redact import secrets_from
         from .redaction import LiveRedactor
 
+        wants_shapes = None if settings is None else settings.redact_known_keys
         if self._redactor is None:
             self._redactor = LiveRedactor()
-        self._redactor.renew(secrets_from(os.environ))
+            wants_shapes = self._wants_shapes() if settings is None else wants_shapes
+        self._redactor.renew(secrets_from(os.environ), known_keys=wants_shapes)
         return self._redactor
+
+    def _wants_shapes(self) -> bool:
+        try:
+            return self.settings().redact_known_keys
+        except ConfigError:
+            return True  # until the settings can be read, rather too much is taken out
 
     def make_model(self, name: str) -> Model:
         """Return the model called `name` under the settings in force. Raises ConfigError."""
@@ -415,7 +427,7 @@ class Wiring:
         """Bring new settings into force between turns; a new model is switched to."""
         from ..models import choose_model
 
-        self._redact()
+        self._redact(settings)
         old = session.settings
         if settings == old:
             return

@@ -12,16 +12,22 @@ class LiveRedactor(Redactor):
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
+        self._known_keys = False
         super().__init__({})
 
-    def renew(self, secrets: Mapping[str, str]) -> None:
-        """Take in the secrets of now; a key that another has replaced is still redacted."""
+    def renew(self, secrets: Mapping[str, str], *, known_keys: bool | None = None) -> None:
+        """Take in the secrets of now; a key that another has replaced is still redacted.
+
+        `known_keys` says whether known shapes go too, None: as before.
+        """
         known = set(self._seen.values())
         fresh = {name: value for name, value in secrets.items() if value not in known}
-        if not fresh:
+        wants_shapes = self._known_keys if known_keys is None else known_keys
+        if not fresh and wants_shapes == self._known_keys:
             return
+        self._known_keys = wants_shapes
         for name in fresh:
             if name in self._seen:
                 self._seen[f"{name}, number {len(self._seen)}"] = self._seen[name]
         self._seen.update(fresh)
-        super().__init__(self._seen)
+        super().__init__(self._seen, known_keys=wants_shapes)
