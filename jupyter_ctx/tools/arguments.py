@@ -34,13 +34,7 @@ def check_arguments(spec: ToolSpec, given: object) -> Json:
     """
     import fastjsonschema
 
-    if not isinstance(given, Mapping):
-        hint = _json_hint(given, "object")
-        raise ToolError(
-            f"The input of {spec.name} must be a JSON object, not {_kind(given)}{hint}. "
-            f"{_takes(spec)}"
-        )
-    plain = dict(given)
+    plain = check_object(spec, given)
     check = fastjsonschema.compile(dict(spec.input_schema), use_default=False)
     try:
         check(plain)
@@ -48,6 +42,20 @@ def check_arguments(spec: ToolSpec, given: object) -> Json:
         said = _say(spec, error)
         raise ToolError(f"{said[0].upper()}{said[1:]}. {_takes(spec)}") from None
     return plain
+
+
+def check_object(spec: ToolSpec, given: object) -> dict[str, object]:
+    """Return `given` if it is an object; nothing else is checked.
+
+    Raises ToolError as `check_arguments`.
+    """
+    if not isinstance(given, Mapping):
+        hint = _json_hint(given, "object")
+        raise ToolError(
+            f"The input of {spec.name} must be a JSON object, not {_kind(given)}{hint}. "
+            f"{_takes(spec)}"
+        )
+    return dict(given)
 
 
 def _say(spec: ToolSpec, error: JsonSchemaValueException) -> str:

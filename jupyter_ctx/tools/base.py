@@ -26,10 +26,15 @@ Handler: TypeAlias = Callable[[Json, int], Awaitable[ToolOutput]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool's spec and its handler, which may raise ToolError."""
+    """A tool's spec and its handler, which may raise ToolError.
+
+    `is_checked`: the input of a call is held against the schema before the handler gets it; of a
+    tool of somebody else only whether it is an object, since their schema is code that would run.
+    """
 
     spec: ToolSpec
     run: Handler
+    is_checked: bool = True
 
 
 def load_description(name: str) -> str:
