@@ -16,10 +16,10 @@ from jupyter_ctx.config import Settings
 from jupyter_ctx.core.ports import Delta, ModelFacts, Request
 from jupyter_ctx.errors import ModelError, StreamBrokenError, UnreachableError
 from jupyter_ctx.models.anthropic import merge_facts
-from jupyter_ctx.models.anthropic_errors import Where, classify, read_refusal
 from jupyter_ctx.models.anthropic_stream import ReplyReader
 from jupyter_ctx.models.anthropic_wire import MessageWires, build_params
 from jupyter_ctx.models.facts import table_facts
+from jupyter_ctx.models.refusals import Where, classify, read_refusal
 from tests.fake_anthropic import FakeAnthropic, FakeModel, Hold
 from tests.fake_anthropic.errors import ApiError
 from tests.fake_anthropic.exchange import Exchange

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..config import DEFAULT_MODEL, DEMO_MODEL, Settings
@@ -11,10 +12,10 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from ..core.ports import Model
-    from .anthropic import TextRedactor
+    from .addresses import TextRedactor
 
 _NAME = re.compile(r"[^\W_][\w.:/@+-]{0,199}")
-LATER_PREFIXES = ("openai:", "ollama:")
+OPENAI_PREFIXES = ("openai:", "ollama:")
 
 
 def choose_model(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -36,10 +37,12 @@ def choose_model(settings: Settings, environ: Mapping[str, str]) -> tuple[str, s
 def make_model(
     name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
 ) -> Model:
-    """Return the model called `name`: `demo`, or one behind the Messages API.
+    """Return the model called `name`.
 
-    Nothing is asked of the provider yet; a missing key shows at the first call. Raises ConfigError
-    on an empty name, one this version has no adapter for, or a base URL that is none.
+    `demo`; `openai:NAME` and `ollama:NAME` behind Chat Completions; any other name behind the
+    Messages API. Nothing is asked of the provider yet; a missing key shows at the first call.
+    Raises ConfigError on an empty name, a base URL that is none, and where the adapter's SDK is
+    not installed.
     """
     if not name.strip():
         raise ConfigError("The model has no name: set JUPYTER_CTX_MODEL.", name="model")
@@ -50,11 +53,24 @@ def make_model(
         from .facts import find_prices
 
         return DemoModel(find_prices(name, settings.prices))
-    if name.startswith(LATER_PREFIXES):
-        raise ConfigError(
-            f"Model {name!r} is not available yet in this version: use a claude-… model or demo.",
-            name="model",
-        )
+    if name.startswith(OPENAI_PREFIXES):
+        return _make_openai(name, settings, environ, redactor)
     from .anthropic import AnthropicModel
 
     return AnthropicModel(name, settings, environ, redactor)
+
+
+def _make_openai(
+    name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
+) -> Model:
+    if name in OPENAI_PREFIXES:
+        raise ConfigError(f"{name!r} names no model: write {name}NAME.", name="model")
+    if find_spec("openai") is None:
+        raise ConfigError(
+            f"Model {name!r} needs OpenAI's SDK: run `pip install 'jupyter-ctx[openai]'` and "
+            "restart the kernel.",
+            name="model",
+        )
+    from .openai import OpenAIModel
+
+    return OpenAIModel(name, settings, environ, redactor)

@@ -10,21 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ..config import Settings
 from ..core.blocks import Json
 from ..core.ports import Delta, ModelFacts, Request
-from ..errors import AuthError, ConfigError, ModelError, RateLimitedError, StreamBrokenError
-from .anthropic_errors import Where, classify, read_refusal, translate
-from .anthropic_stream import ReplyReader, parse_event
-from .anthropic_wire import MessageWires, build_params, build_prompt, mend
+from ..errors import AuthError, ModelError, RateLimitedError, StreamBrokenError
+from .addresses import (
+    PLACEHOLDER_KEY,
+    TextRedactor,
+    check_address,
+    find_key,
+    is_loopback,
+    shown_url,
+)
+from .anthropic_errors import translate
+from .anthropic_stream import ReplyReader
+from .anthropic_wire import MessageWires, build_params, build_prompt
 from .facts import max_images, table_facts
+from .refusals import Where, classify, read_refusal
+from .wiretext import mend, parse_event
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
@@ -33,8 +42,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_URL: Final = "https://api.anthropic.com"
-PLACEHOLDER_KEY: Final = "no-key-needed"
-"""Sent to a server on this machine when no key is set; the SDK sends nothing without one."""
 CONNECT_TIMEOUT_S: Final = 10.0
 FACTS_TIMEOUT_S: Final = 10.0
 """For questions a turn can do without: the model's facts and a count."""
@@ -42,14 +49,6 @@ DRAIN_TIMEOUT_S: Final = 1.0
 """How long the end of a finished stream is waited for, so that its connection can be used again."""
 
 _NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
-
-
-class TextRedactor(Protocol):
-    """Takes the program's own keys out of a text."""
-
-    def text(self, text: str, /) -> str:
-        """Return `text` with every key replaced."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class AnthropicModel:
         self._environ = environ
         self._base_url = find_base_url(settings, environ)
         self._where = Where(
-            url=_shown_url(self._base_url),
+            url=shown_url(self._base_url),
             model=name,
             key_name="ANTHROPIC_API_KEY",
             timeout_s=settings.timeout_s,
@@ -268,19 +267,7 @@ def find_base_url(settings: Settings, environ: Mapping[str, str]) -> str:
     Raises ConfigError if it is no http(s) address.
     """
     url = (settings.base_url or environ.get("ANTHROPIC_BASE_URL", "")).strip() or DEFAULT_URL
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
-        parts.port  # noqa: B018  raises on a port that is none
-    except ValueError:
-        is_address = False
-    if not is_address:
-        raise ConfigError(
-            f"The base URL {url!r} is no address: it must look like https://host or "
-            "http://localhost:8080; check ANTHROPIC_BASE_URL.",
-            name="base_url",
-        )
-    return url
+    return check_address(url, "ANTHROPIC_BASE_URL")
 
 
 def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:
@@ -290,11 +277,9 @@ def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:
     server on this machine a placeholder. Raises AuthError if there is nothing, or no usable key.
     """
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        value = environ.get(name, "").strip()
-        if not value:
+        value = find_key(environ, name)
+        if value is None:
             continue
-        if not value.isascii() or not value.isprintable() or " " in value:
-            raise AuthError(f"{name} holds characters that no key has: set it again.")
         if name == "ANTHROPIC_API_KEY":
             return Credentials(api_key=value, name=name)
         return Credentials(auth_token=value, name=name)
@@ -303,7 +288,7 @@ def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:
     if is_loopback(base_url):
         return Credentials(api_key=PLACEHOLDER_KEY)
     raise AuthError(
-        f"No key for {_shown_url(base_url)}: set ANTHROPIC_API_KEY before the kernel starts, "
+        f"No key for {shown_url(base_url)}: set ANTHROPIC_API_KEY before the kernel starts, "
         "or use %agent /model demo."
     )
 
@@ -318,17 +303,6 @@ def asks_why_missed(settings: Settings, base_url: str) -> bool:
         return settings.cache_diagnostics == "on"
     host = (urlsplit(base_url).hostname or "").rstrip(".").lower()
     return host == "anthropic.com" or host.endswith(".anthropic.com")
-
-
-def is_loopback(url: str) -> bool:
-    """Say whether `url` is on this machine: localhost, 127.0.0.0/8 or ::1."""
-    host = (urlsplit(url).hostname or "").rstrip(".").lower()
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def merge_facts(facts: ModelFacts, info: ModelInfo) -> ModelFacts:
@@ -365,12 +339,6 @@ def _has_profile(environ: Mapping[str, str]) -> bool:
 def _raw_events(opened: AsyncStream[RawMessageStreamEvent]) -> AsyncIterator[Any]:
     """Return the events as they came: the SDK's own types drop key order and unknown events."""
     return type(opened).raw_events(opened.response)
-
-
-def _shown_url(url: str) -> str:
-    """Return `url` without user and password."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
 
 def _count(value: object) -> int | None:

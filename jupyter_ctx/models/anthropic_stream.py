@@ -6,8 +6,6 @@ order of keys included. A reply is complete only after `message_stop` with a sto
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
@@ -17,7 +15,7 @@ from ..core.entries import CacheMiss
 from ..core.ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart, ToolPart
 from ..core.usage import Usage
 from ..errors import StreamBrokenError
-from .anthropic_wire import mend, mend_text
+from .wiretext import mend, mend_text, parse_input, split_half
 
 CUT_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons after which the last block may be half written."""
@@ -238,7 +236,7 @@ class _OpenBlock:
         if not isinstance(value, str):
             self.wire[name] = value
             return []
-        piece, self.carry[name] = _split_half(self.carry.get(name, "") + value)
+        piece, self.carry[name] = split_half(self.carry.get(name, "") + value)
         self.texts.setdefault(name, []).append(piece)
         return _show(name, piece)
 
@@ -270,46 +268,6 @@ class _OpenBlock:
                 return ToolUse(str(wire["id"]), str(wire["name"]), given)
             case _:
                 return Opaque(wire)
-
-
-def parse_event(data: str) -> Json:
-    """Return one event's data as an object. Raises ValueError if it is none."""
-    try:
-        event = json.loads(data, parse_constant=_refuse)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(event, dict):
-        raise ValueError("no JSON object")
-    return event
-
-
-def parse_input(text: str) -> dict[str, object]:
-    """Return a tool call's input, keys in the model's order.
-
-    Raises ValueError if it is no JSON object or holds a number that JSON cannot write back.
-    """
-    try:
-        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-        if not isinstance(found, dict):
-            raise ValueError("no JSON object")
-        return found
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    return number if math.isfinite(number) else _refuse(digits)
-
-
-def _split_half(text: str) -> tuple[str, str]:
-    """Return `text` mended, and a first half of a surrogate pair at its end, "" if none."""
-    half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-    return mend_text(text[: len(text) - len(half)]), half
 
 
 def _show(name: str, piece: str) -> list[Delta]:

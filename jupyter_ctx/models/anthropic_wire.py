@@ -6,40 +6,35 @@ bytes sent are those sent before plus what is new. Nothing is added that a reque
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from ..core.blocks import Message, message_to_wire
+from ..core.blocks import Block, Message, Text, Thinking, message_to_wire
 from ..core.ports import Breakpoint, Request
 from .facts import thinking_param
+from .wires import Wires
+
+NO_TEXT: Final = "(no text)"
+_THINKING_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-class MessageWires:
-    """Remembers the wire form of the messages of the last request, so that only new ones are built.
-
-    By identity: the transcript hands out the same Message objects step after step.
-    """
+class MessageWires(Wires):
+    """Remembers the wire form of the last request's messages; one stands for each."""
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._wires: list[dict[str, object]] = []
+        super().__init__(lambda message: [build_message(message)])
 
-    def build(self, messages: Sequence[Message]) -> list[dict[str, object]]:
-        """Return the messages as the API takes them, without breakpoints. Not to be changed."""
-        same = self._count_same(messages)
-        del self._messages[same:], self._wires[same:]
-        self._messages += messages[same:]
-        self._wires += map(message_to_wire, messages[same:])
-        return list(self._wires)
 
-    def _count_same(self, messages: Sequence[Message]) -> int:
-        """Return how many messages are those of the last request, from the first on."""
-        known = self._messages
-        if len(known) <= len(messages) and all(map(operator.is_, known, messages)):
-            return len(known)  # as it nearly always is: 10,000 are looked at in 0.3 ms
-        same = list(map(operator.is_, known, messages))
-        return same.index(False) if False in same else len(same)
+def build_message(message: Message) -> dict[str, object]:
+    """Return the message as the API takes it, without what another protocol's model thought."""
+    kept = tuple(block for block in message.content if not _is_foreign(block))
+    if len(kept) == len(message.content):
+        return message_to_wire(message)
+    return message_to_wire(Message(message.role, kept or (Text(NO_TEXT),)))
+
+
+def _is_foreign(block: Block) -> bool:
+    return isinstance(block, Thinking) and block.wire.get("type") not in _THINKING_TYPES
 
 
 def build_params(
@@ -71,7 +66,9 @@ def build_prompt(request: Request, wires: MessageWires) -> dict[str, Any]:
     if request.system:
         system = {"type": "text", "text": request.system}
         params["system"] = [{**system, **(cache if "system" in marks else {})}]
-    params["messages"] = _mark(wires.build(request.messages), request.breakpoints, cache)
+    params["messages"] = _mark(
+        request.messages, wires.build(request.messages), request.breakpoints, cache
+    )
     if (thinking := thinking_param(request.model, request.thinking)) is not None:
         params["thinking"] = thinking
     if request.effort:
@@ -80,7 +77,10 @@ def build_prompt(request: Request, wires: MessageWires) -> dict[str, Any]:
 
 
 def _mark(
-    messages: list[dict[str, object]], points: Sequence[Breakpoint], cache: Mapping[str, object]
+    originals: Sequence[Message],
+    messages: list[dict[str, object]],
+    points: Sequence[Breakpoint],
+    cache: Mapping[str, object],
 ) -> list[dict[str, object]]:
     """Return the messages with `cache_control` on the blocks named; the given ones stay as is."""
     marked = list(messages)
@@ -91,29 +91,9 @@ def _mark(
         blocks = message["content"]
         assert isinstance(blocks, list)
         blocks = list(blocks)
-        blocks[point.block] = {**blocks[point.block], **cache}
+        place = point.block
+        if place > 0:
+            place -= sum(map(_is_foreign, originals[point.message].content[:place]))
+        blocks[place] = {**blocks[place], **cache}
         marked[point.message] = {**message, "content": blocks}
     return marked
-
-
-def mend(value: object) -> Any:
-    """Return `value`, strings within it mended: halves of surrogate pairs become U+FFFD.
-
-    JSON can carry such halves, UTF-8 cannot.
-    """
-    if isinstance(value, str):
-        return mend_text(value)
-    if isinstance(value, Mapping):
-        return {mend(key): mend(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [mend(inner) for inner in value]
-    return value
-
-
-def mend_text(text: str) -> str:
-    """Return `text` as valid Unicode: two halves are joined, a lone one becomes U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

@@ -1,4 +1,4 @@
-"""What is known of the Anthropic models before any of them was asked: a bundled, dated table.
+"""What is known of models before any of them was asked: bundled, dated tables.
 
 The Models API comes first for windows and output limits; this table answers where it does not, and
 for prices, which no API gives. A figure nobody published here is None: unknown, never a guess.
@@ -9,7 +9,10 @@ Sources, as of 2026-11-30 (`_SEEN`):
 * windows and output limits: each model's overview page in Anthropic's documentation (Opus 4.7:
   Google Cloud's model card);
 * thinking: its pages on thinking and on preserved thinking, and the 5.5 migration guides.
-Cache writes cost 1.25 × the input price for 5 minutes and 2 × for one hour, on every model.
+Cache writes cost 1.25 × the input price for 5 minutes and 2 × for one hour, on every Anthropic
+model. OpenAI's (`openai:NAME`): prices and lengths as the data of pydantic/genai-prices 0.2.3 has
+them; of a length the part that a prompt may take, 128,000 tokens being the answer's from GPT-5 on.
+There, cache writes cost 1.25 × the input price from GPT-5.6 on, and nothing extra before it.
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ class _Row:
     binds: bool = False
     thinking_off: ThinkingOff = ""
     factor_prior: float = _NEW_TOKENIZER
+    sees: bool | None = None
 
 
 def _prices(input_: float, output: float, cache_read: float, source: str = _PAGE) -> Prices:
@@ -106,8 +110,85 @@ _NEW_CLAUDE: Final = replace(_STRANGER, binds=True)
 """A Claude model newer than the table: to treat it as one that binds thinking is always safe."""
 
 
+_OPENAI_DATA: Final = f"genai-prices 0.2.3, seen {_SEEN}"
+_O200K: Final = 1.05
+"""True tokens for each cl100k token on OpenAI's models: their vocabulary is a little larger."""
+_LOCAL: Final = 1.15
+"""… and on models of other makers, whose tokenizers differ."""
+_272K: Final = 272_000
+_922K: Final = 922_000
+
+
+def _openai(
+    window: int,
+    input_: float,
+    read: float,
+    output: float,
+    *,
+    most: int = _128K,
+    write: float = 1.0,
+    has_long: bool = False,
+    sees: bool = True,
+) -> _Row:
+    """Return a row of OpenAI's table; `write` × the input price is what a cache write costs.
+
+    `has_long`: over 272,000 tokens of input, input and cache cost twice as much, output 1.5 ×.
+    """
+
+    def prices(times: float) -> Prices:
+        paid, written = input_ * times, input_ * times * write
+        answer = output * (1.5 if times > 1 else 1.0)
+        return Prices(paid, answer, read * times, written, written, _OPENAI_DATA)
+
+    short = prices(1.0)
+    if has_long:
+        short = replace(short, long_over_tokens=_272K, long=prices(2.0))
+    return _Row(window, most, short, adaptive=False, factor_prior=_O200K, sees=sees)
+
+
+OPENAI_TABLE: Final[Mapping[str, _Row]] = {
+    "gpt-6.1-sol": _openai(_922K, 2, 0.10, 10, write=1.25, has_long=True),
+    "gpt-6.1-terra": _openai(_922K, 1, 0.05, 5, write=1.25, has_long=True),
+    "gpt-6-astra": _openai(_922K, 10, 1.00, 50, write=1.25, has_long=True),
+    "gpt-6-sol": _openai(_922K, 2, 0.20, 10, write=1.25, has_long=True),
+    "gpt-6-luna": _openai(_922K, 0.10, 0.01, 0.50, write=1.25, has_long=True),
+    "gpt-5.6-sol": _openai(_922K, 4, 0.40, 20, write=1.25, has_long=True),
+    "gpt-5.6-terra": _openai(_922K, 2, 0.20, 12, write=1.25, has_long=True),
+    "gpt-5.6-luna": _openai(_922K, 0.20, 0.02, 1.20, write=1.25, has_long=True),
+    "gpt-5.5": _openai(_922K, 5, 0.50, 30, has_long=True),
+    "gpt-5.4": _openai(_922K, 2.50, 0.25, 15, has_long=True),
+    "gpt-5.4-mini": _openai(_272K, 0.75, 0.075, 4.50),
+    "gpt-5.4-nano": _openai(_272K, 0.20, 0.02, 1.25),
+    "gpt-5.2": _openai(_272K, 1.75, 0.175, 14),
+    "gpt-5.1": _openai(_272K, 1.25, 0.125, 10),
+    "gpt-5": _openai(_272K, 1.25, 0.125, 10),
+    "gpt-5-mini": _openai(_272K, 0.25, 0.025, 2),
+    "gpt-5-nano": _openai(_272K, 0.05, 0.005, 0.40),
+    "gpt-4.1": _openai(1_000_000, 2, 0.50, 8, most=32_768),
+    "gpt-4.1-mini": _openai(1_000_000, 0.40, 0.10, 1.60, most=32_768),
+    "gpt-4.1-nano": _openai(1_000_000, 0.10, 0.025, 0.40, most=32_768),
+    "gpt-4o": _openai(128_000, 2.50, 1.25, 10, most=16_384),
+    "gpt-4o-mini": _openai(128_000, 0.15, 0.075, 0.60, most=16_384),
+    "o3": _openai(200_000, 2, 0.50, 8, most=100_000),
+    "o3-mini": _openai(200_000, 1.10, 0.55, 4.40, most=100_000, sees=False),
+    "o4-mini": _openai(200_000, 1.10, 0.275, 4.40, most=100_000),
+}
+_COMPATIBLE: Final = replace(_STRANGER, factor_prior=_LOCAL)
+"""A model behind Chat Completions of which nothing is known."""
+
+
+def sees_images(name: str) -> bool | None:
+    """Return whether the model sees images, None if the tables do not say."""
+    return find_row(name).sees
+
+
 def find_row(name: str) -> _Row:
     """Return the table's row for a model name, with or without its date; total."""
+    family, _, bare = name.partition(":")
+    if family == "openai":
+        return OPENAI_TABLE.get(re.sub(r"-20\d\d-\d\d-\d\d$", "", bare), _COMPATIBLE)
+    if family == "ollama":
+        return _COMPATIBLE
     row = TABLE.get(re.sub(r"-20\d{6}$", "", name))
     if row is not None:
         return row

@@ -27,7 +27,8 @@ from jupyter_ctx.errors import (
     UnknownModelError,
     UnreachableError,
 )
-from jupyter_ctx.models.anthropic_errors import (
+from jupyter_ctx.models.anthropic_errors import translate
+from jupyter_ctx.models.refusals import (
     MOST_WORDS,
     Refusal,
     Where,
@@ -35,7 +36,6 @@ from jupyter_ctx.models.anthropic_errors import (
     find_overflow,
     read_refusal,
     read_retry_after,
-    translate,
 )
 
 SECRET = "sk-ant-0123456789abcdef"

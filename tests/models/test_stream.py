@@ -13,7 +13,8 @@ from jupyter_ctx.core.blocks import Block, Opaque, Text, Thinking, ToolUse, bloc
 from jupyter_ctx.core.ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart, ToolPart
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import StreamBrokenError
-from jupyter_ctx.models.anthropic_stream import ReplyReader, parse_event, parse_input
+from jupyter_ctx.models.anthropic_stream import ReplyReader
+from jupyter_ctx.models.wiretext import parse_event, parse_input
 
 from . import events as ev
 

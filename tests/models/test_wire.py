@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Message, Text, ToolResult, ToolUse, assistant, user
 from jupyter_ctx.core.ports import Breakpoint, Request
-from jupyter_ctx.models.anthropic_wire import MessageWires, build_params, build_prompt, mend
+from jupyter_ctx.models.anthropic_wire import MessageWires, build_params, build_prompt
+from jupyter_ctx.models.wiretext import mend
 
 TOOLS = (
     {"name": "inspect", "description": "Look.", "input_schema": {"type": "object"}},

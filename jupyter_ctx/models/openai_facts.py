@@ -1,0 +1,171 @@
+"""What a server that speaks Chat Completions tells of its model: window, output limit, sight.
+
+The protocol itself has no word for any of it, so each server is asked in its own: the fields that
+vLLM, LM Studio, OpenRouter and others put into `GET /v1/models`, llama.cpp's `/props`, LM Studio's
+`/api/v0/models/NAME`, Ollama's `/api/show` and `/api/ps`. What none of them says stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+from urllib.parse import quote, urlsplit
+
+from ..core.blocks import Json
+from ..core.ports import ModelFacts
+
+Ask: TypeAlias = Callable[[str, Json | None], Awaitable[Json]]
+"""Asks one address: GET, or POST of a body; {} where the server has no such thing."""
+
+OFFICIAL_HOST: Final = "api.openai.com"
+WINDOW_FIELDS: Final = (
+    "max_model_len",  # vLLM, SGLang
+    "loaded_context_length",  # LM Studio
+    "context_length",  # OpenRouter, Together
+    "context_window",  # Groq
+    "max_context_length",  # Mistral
+)
+OUTPUT_FIELDS: Final = ("max_completion_tokens", "max_output_tokens", "max_output_length")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a server said of a model; None: nothing."""
+
+    window_tokens: int | None = None
+    max_output_tokens: int | None = None
+    sees_images: bool | None = None
+
+    def over(self, facts: ModelFacts) -> ModelFacts:
+        """Return `facts` with what was told in place of the table's."""
+        window, output = self.window_tokens, self.max_output_tokens
+        return replace(
+            facts,
+            window_tokens=window or facts.window_tokens,
+            window_source="server" if window else facts.window_source,
+            max_output_tokens=output or facts.max_output_tokens,
+        )
+
+    def or_else(self, other: Told) -> Told:
+        """Return this, and what `other` says where it says nothing."""
+        sees = other.sees_images if self.sees_images is None else self.sees_images
+        return Told(
+            self.window_tokens or other.window_tokens,
+            self.max_output_tokens or other.max_output_tokens,
+            sees,
+        )
+
+
+async def ask_server(ask: Ask, base_url: str, model: str, *, is_ollama: bool) -> Told:
+    """Return what the server at `base_url` tells of `model`; raises what `ask` raises."""
+    if is_official(base_url):
+        await ask(f"{base_url}/models/{quote(model, safe='')}", None)  # is there such a key?
+        return Told()
+    root = find_root(base_url)
+    if is_ollama:
+        return await _ask_ollama(ask, root, model)
+    told = read_models(await ask(f"{base_url}/models", None), model)
+    if told.window_tokens is None:
+        told = told.or_else(read_props(await ask(f"{root}/props", None)))
+    if told.window_tokens is None:
+        found = await ask(f"{root}/api/v0/models/{quote(model, safe='')}", None)
+        told = told.or_else(read_entry(found))
+    return told
+
+
+async def _ask_ollama(ask: Ask, root: str, model: str) -> Told:
+    """Ask Ollama, which loads the model if need be: only then its window is settled."""
+    told = read_show(await ask(f"{root}/api/show", {"model": model}))
+    loaded = read_ps(await ask(f"{root}/api/ps", None), model)
+    if loaded is None:
+        await ask(f"{root}/api/generate", {"model": model})
+        loaded = read_ps(await ask(f"{root}/api/ps", None), model)
+    return replace(told, window_tokens=loaded or told.window_tokens)
+
+
+def is_official(base_url: str) -> bool:
+    """Say whether `base_url` is OpenAI's own address."""
+    return (urlsplit(base_url).hostname or "").rstrip(".").lower() == OFFICIAL_HOST
+
+
+def find_root(base_url: str) -> str:
+    """Return the server's own address: the base URL without `/v1` at its end."""
+    return re.sub(r"/v\d+[a-z]*$", "", base_url.rstrip("/"))
+
+
+# Answers ---------------------------------------------------------------------------------------
+
+
+def read_models(answer: Json, model: str) -> Told:
+    """Return what a list of models says of `model`: of its entry, or of the only one; total."""
+    listed = answer.get("data")
+    if not isinstance(listed, list):
+        return Told()
+    entries = [entry for entry in listed if isinstance(entry, Mapping)]
+    named = [entry for entry in entries if entry.get("id") == model]
+    chosen = named or (entries if len(entries) == 1 else [])
+    return read_entry(chosen[0]) if chosen else Told()
+
+
+def read_entry(entry: Json) -> Told:
+    """Return what an entry of a list of models says; total on any JSON."""
+    top = _as_object(entry.get("top_provider"))
+    window = _first((top, entry), ("context_length",)) or _first((entry,), WINDOW_FIELDS)
+    output = _first((top, entry), OUTPUT_FIELDS)
+    return Told(window, output, _sight(entry))
+
+
+def read_props(answer: Json) -> Told:
+    """Return what llama.cpp's `/props` says; its window is that of one slot."""
+    settings = _as_object(answer.get("default_generation_settings"))
+    vision = _as_object(answer.get("modalities")).get("vision")
+    sees = vision if isinstance(vision, bool) else None
+    return Told(_count(settings.get("n_ctx")) or _count(answer.get("n_ctx")), None, sees)
+
+
+def read_show(answer: Json) -> Told:
+    """Return what Ollama's `/api/show` says: the window that the model's file sets, and sight.
+
+    The length the model was trained for is not the window it is loaded with.
+    """
+    set_ = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters", "")), re.M)
+    able = answer.get("capabilities")
+    sees = "vision" in able if isinstance(able, list) else None
+    return Told(int(set_[1]) if set_ else None, None, sees)
+
+
+def read_ps(answer: Json, model: str) -> int | None:
+    """Return the window that Ollama has loaded `model` with, None if it is not loaded."""
+    loaded = answer.get("models")
+    names = {model, f"{model}:latest"}
+    for entry in loaded if isinstance(loaded, list) else ():
+        entry = _as_object(entry)
+        if entry.get("name") in names or entry.get("model") in names:
+            return _count(entry.get("context_length"))
+    return None
+
+
+def _sight(entry: Json) -> bool | None:
+    """Return whether a model sees images, as OpenRouter, LM Studio or others say it."""
+    inputs = _as_object(entry.get("architecture")).get("input_modalities")
+    if isinstance(inputs, list):
+        return "image" in inputs
+    kind = entry.get("type")
+    if kind in ("vlm", "llm"):
+        return kind == "vlm"
+    vision = _as_object(entry.get("capabilities")).get("vision")
+    return vision if isinstance(vision, bool) else None
+
+
+def _first(places: tuple[Json, ...], names: tuple[str, ...]) -> int | None:
+    return next((n for at in places for name in names if (n := _count(at.get(name)))), None)
+
+
+def _as_object(value: object) -> Json:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

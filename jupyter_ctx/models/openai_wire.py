@@ -1,0 +1,202 @@
+"""A core Request as the body of a Chat Completions call.
+
+Pure and deterministic, message by message: what a message becomes depends on that message and the
+model alone, never on what comes later, so that the list sent is the list sent before plus what is
+new. The transcript keeps the originals; only here are they translated.
+
+    Messages API                          Chat Completions
+    system                                a first message of role `system`
+    assistant: thinking, text, tool_use   one message: `content`, `tool_calls`, reasoning fields
+    user: results, images, text           one `tool` message for each result, then one `user`
+                                          message with the results' images and everything else
+
+Reasoning goes back to the model that wrote it, under the names it came with, and to no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
+from ..core.ports import Request
+from .wires import Wires
+
+REASONING: Final = "reasoning"
+"""The type of a Thinking block made here; other protocols leave such blocks out."""
+PLACEHOLDER: Final = "[Image/media content loaded - see attached file]"
+UNSEEN: Final = "[Image: {type}, {width} × {height} px. This model sees no images{where}.]"
+NO_TEXT: Final = "(no text)"
+FAILED: Final = "[error]\n"
+"""In front of a failed call's result, since the protocol has no mark for it."""
+_SIGNED: Final = re.compile(r"(models/)?gemini-([3-9]|\d\d)")
+_UNSIGNED_CALL: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""Gemini 3 refuses a step whose first call has no signature of its own; this is the value that
+Google's page on thought signatures names for calls that another model made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a server takes, where servers differ.
+
+    `output_field` is what the output limit is called. `sees_images` False: images go as words.
+    `tells_usage`: it takes `stream_options`.
+    """
+
+    output_field: str = "max_tokens"
+    sees_images: bool = True
+    tells_usage: bool = True
+
+
+def build_params(request: Request, model: str, dialect: Dialect, wires: Wires) -> dict[str, Any]:
+    """Return the body of `POST /chat/completions` for `request`, `stream` apart.
+
+    `model` is its name at the server; `wires` remember what `build_message` made before.
+    """
+    params: dict[str, Any] = {"model": model, dialect.output_field: request.max_tokens}
+    if request.tools:
+        params["tools"] = [build_tool(tool) for tool in request.tools]
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    params["messages"] = [*system, *wires.build(request.messages)]
+    if dialect.tells_usage:
+        params["stream_options"] = {"include_usage": True}
+    if request.effort:
+        params["reasoning_effort"] = request.effort
+    return params
+
+
+def build_tool(tool: Json) -> dict[str, object]:
+    """Return a tool as Chat Completions takes it."""
+    function = {
+        "name": tool["name"],
+        "description": tool.get("description", ""),
+        "parameters": tool.get("input_schema", {"type": "object", "properties": {}}),
+    }
+    return {"type": "function", "function": function}
+
+
+def build_message(message: Message, model: str, dialect: Dialect) -> list[dict[str, object]]:
+    """Return what one message becomes: one message or more, never none."""
+    if message.role == "assistant":
+        return [_build_reply(message, model)]
+    results = [block for block in message.content if isinstance(block, ToolResult)]
+    tools = [_build_result(result, dialect) for result in results]
+    loaded = [image for result in results for image in _images(result.content)]
+    others = [block for block in message.content if not isinstance(block, ToolResult)]
+    parts = _build_parts([*(loaded if dialect.sees_images else ()), *others], dialect)
+    if parts or not tools:
+        return [*tools, {"role": "user", "content": _plain(parts)}]
+    return tools
+
+
+# Replies ---------------------------------------------------------------------------------------
+
+
+def reasoning(model: str, fields: Mapping[str, object], shown: str = "") -> Thinking:
+    """Return what a model thought as a block: `fields` go back as they came, `shown` is its text.
+
+    A block with the field `tool_call` belongs to the call that follows it.
+    """
+    wire = {"type": REASONING, "model": model, "thinking": shown, "fields": dict(fields)}
+    return Thinking(wire)
+
+
+def _build_reply(message: Message, model: str) -> dict[str, object]:
+    """Return a reply: its text, its calls, and the fields that only its own model gets back."""
+    texts = [block.text for block in message.content if isinstance(block, Text)]
+    extras: dict[str, object] = {}
+    calls: list[dict[str, object]] = []
+    of_call: Json = {}
+    for block in message.content:
+        match block:
+            case Thinking(wire=wire):
+                fields = _fields_for(wire, model)
+                if isinstance(found := fields.get("tool_call"), Mapping):
+                    of_call = found
+                else:
+                    extras.update(fields)
+            case ToolUse():
+                calls.append({**_build_call(block), **of_call})
+                of_call = {}
+            case _:
+                pass
+    text = "\n\n".join(texts)
+    reply: dict[str, object] = {"role": "assistant", "content": text or None}
+    if not text and not calls:
+        reply["content"] = NO_TEXT
+    reply.update(extras)
+    if calls and _SIGNED.match(model):
+        calls[0].setdefault("extra_content", _UNSIGNED_CALL)
+    if calls:
+        reply["tool_calls"] = calls
+    return reply
+
+
+def _fields_for(wire: Json, model: str) -> Json:
+    """Return a thinking block's fields if `model` wrote it, else none."""
+    fields = wire.get("fields")
+    is_own = wire.get("type") == REASONING and wire.get("model") == model
+    return fields if is_own and isinstance(fields, Mapping) else {}
+
+
+def _build_call(use: ToolUse) -> dict[str, object]:
+    arguments = json.dumps(dict(use.input), ensure_ascii=False)
+    return {
+        "id": use.id,
+        "type": "function",
+        "function": {"name": use.name, "arguments": arguments},
+    }
+
+
+# Prompts and results ---------------------------------------------------------------------------
+
+
+def _build_result(result: ToolResult, dialect: Dialect) -> dict[str, object]:
+    """Return a result as text; its images stand behind all results, if the model sees any."""
+    texts = [
+        block.text if isinstance(block, Text) else _stand_in(block, dialect, result.tool_use_id)
+        for block in result.content
+    ]
+    text = (FAILED if result.is_error else "") + "\n".join(texts)
+    return {"role": "tool", "tool_call_id": result.tool_use_id, "content": text}
+
+
+def _stand_in(image: Image, dialect: Dialect, id_: str = "") -> str:
+    """Return what stands in an image's place where it cannot."""
+    if dialect.sees_images:
+        return PLACEHOLDER
+    where = f"; it is stored with the result {id_}" if id_ else ""
+    return UNSEEN.format(
+        type=image.media_type, width=image.width_px, height=image.height_px, where=where
+    )
+
+
+def _images(content: Sequence[Text | Image]) -> list[Image]:
+    return [block for block in content if isinstance(block, Image)]
+
+
+def _build_parts(blocks: Sequence[Block], dialect: Dialect) -> list[dict[str, object]]:
+    """Return a prompt's parts; what other protocols alone understand is left out."""
+    parts: list[dict[str, object]] = []
+    for block in blocks:
+        match block:
+            case Text(text=text):
+                parts.append({"type": "text", "text": text})
+            case Image(media_type=kind, data=data) if dialect.sees_images:
+                url = {"url": f"data:{kind};base64,{data}"}
+                parts.append({"type": "image_url", "image_url": url})
+            case Image():
+                parts.append({"type": "text", "text": _stand_in(block, dialect)})
+            case _:
+                pass
+    return parts
+
+
+def _plain(parts: list[dict[str, object]]) -> object:
+    """Return parts as one text where they are nothing else: every server takes that."""
+    if all(part["type"] == "text" for part in parts):
+        return "\n\n".join(str(part["text"]) for part in parts) or NO_TEXT
+    return parts

@@ -1,0 +1,73 @@
+"""Text and JSON as they come over the wire, made such that they can go back over it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from ..core.blocks import Json
+
+
+def mend(value: object) -> Any:
+    """Return `value`, strings within it mended: halves of surrogate pairs become U+FFFD.
+
+    JSON can carry such halves, UTF-8 cannot.
+    """
+    if isinstance(value, str):
+        return mend_text(value)
+    if isinstance(value, Mapping):
+        return {mend(key): mend(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mend(inner) for inner in value]
+    return value
+
+
+def mend_text(text: str) -> str:
+    """Return `text` as valid Unicode: two halves are joined, a lone one becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def parse_event(data: str) -> Json:
+    """Return one event's data as an object. Raises ValueError if it is none."""
+    try:
+        event = json.loads(data, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(event, dict):
+        raise ValueError("no JSON object")
+    return event
+
+
+def parse_input(text: str) -> dict[str, object]:
+    """Return a tool call's input, keys in the model's order.
+
+    Raises ValueError if it is no JSON object or holds a number that JSON cannot write back.
+    """
+    try:
+        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if not isinstance(found, dict):
+            raise ValueError("no JSON object")
+        return found
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits)
+
+
+def split_half(text: str) -> tuple[str, str]:
+    """Return `text` mended, and a first half of a surrogate pair at its end, "" if none."""
+    half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+    return mend_text(text[: len(text) - len(half)]), half
