@@ -7,6 +7,7 @@ turn. `ask`, `turn` and `compact` are the same for a caller's own thread, throug
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -20,9 +21,10 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol, TypeVar
 
+from .callables import SessionHooks
 from .config import Settings
 from .core import background
-from .core.absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
+from .core.absent import NoAgents, NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.answers import find_answer
 from .core.attachments import Attachment
 from .core.blocks import Block, Json, title_of, user
@@ -48,16 +50,22 @@ from .core.events import (
     CompactionStarted,
     ContextChanged,
     CtxEvent,
+    MemoryChanged,
     NoteAdded,
     TurnFinished,
 )
 from .core.history import UsagePoint, find_usage_points
+from .core.hooked import end_session
 from .core.loop import Turn
+from .core.memory import MOST_FACT_CHARS, make_fact
 from .core.names import find_missing
 from .core.pins import most_pin_tokens, pin_notice
+from .core.planning import record_plan
 from .core.ports import (
+    Agents,
     Clock,
     Counter,
+    Fact,
     Files,
     Hooks,
     Kernel,
@@ -66,8 +74,10 @@ from .core.ports import (
     ModelFacts,
     Notebook,
     Permissions,
+    PlanItem,
     Start,
     ToolRunner,
+    ToolSpec,
     Updates,
     Workspace,
 )
@@ -79,6 +89,7 @@ from .core.recovery import RetryLimits
 from .core.redact import Redactor
 from .core.rewind import Rewind, plan_rewind, put_back_edits
 from .core.summaries import Undo, plan_edit, plan_undo
+from .core.toolset import describe_tools
 from .core.transcript import Transcript
 from .core.usage import Prices, Usage
 from .core.window import Limits
@@ -97,6 +108,7 @@ from .results import Result, Results, SessionFile
 T = TypeVar("T")
 
 STOPPED_BEFORE = "Stopped by you before the first step. Nothing was sent."
+MEMORY_OFF = "Nothing is kept across sessions here: there is no folder for it."
 FINISH_S = 1.0
 """How long what waits for a turn's end may take then, in seconds."""
 STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
@@ -137,7 +149,7 @@ class Ports:
 
     `finish_turn` does what had to wait for a turn's end and returns sentences for the user.
     With `start`, system prompt and tools are frozen with the first turn, after it was asked;
-    without it, at once.
+    without it, at once. `closers` are awaited when the session is closed.
     """
 
     model: Model
@@ -159,6 +171,8 @@ class Ports:
     notebook: Notebook = field(default_factory=NoNotebook)
     files: Files = field(default_factory=NoFiles)
     start: Start | None = None
+    closers: Sequence[Callable[[], Awaitable[None]]] = ()
+    agents: Agents = field(default_factory=NoAgents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +222,10 @@ class Session:
         self._is_started = False
         self._retired: list[Model] = []
         self.last_turn: TurnResult | None = None
-        texts = Texts(load_prompt("summary"), load_prompt("resume"), load_prompt("memory"))
+        names = ("summary", "resume", "memory", "agent")
+        texts = Texts(*map(load_prompt, names))
         facts = ports.known_facts(ports.model.name)
+        self._hooks = SessionHooks(ports.hooks, lambda: self.id)
         self._engine = Engine(
             entries,
             facts,
@@ -225,12 +241,13 @@ class Session:
                 kernel=ports.kernel,
                 permissions=ports.permissions,
                 redactor=ports.redactor,
-                hooks=ports.hooks,
+                hooks=self._hooks,
                 memory=ports.memory,
                 workspace=ports.workspace,
                 updates=ports.updates,
                 notebook=ports.notebook,
                 files=ports.files,
+                agents=ports.agents,
             ),
             self._prices_of,
         )
@@ -257,16 +274,8 @@ class Session:
         )
         if surroundings:
             system = f"{system.rstrip()}\n\n{surroundings.strip()}\n"
-        tools: tuple[Json, ...] = tuple(
-            {
-                "name": spec.name,
-                "description": spec.description,
-                "input_schema": spec.input_schema,
-            }
-            for spec in engine.ports.tools.specs
-        )
         system = clean_text(engine.ports.redactor.text(system))
-        engine.record(PrefixEntry(self._ports.clock.now(), system, tools))
+        engine.record(PrefixEntry(self._ports.clock.now(), system, describe_tools(engine)))
 
     # What it is ---------------------------------------------------------------------------------
 
@@ -334,12 +343,27 @@ class Session:
         """What the session has cost; None once a call's price was not known."""
         return self._engine.cost_usd
 
+    @property
+    def hooks(self) -> SessionHooks:
+        """The session's hooks; Python callables are added here, for as long as this kernel lives.
+
+        `session.hooks.add("PreToolUse", check, matcher="run_code")`; see `SessionHooks`.
+        """
+        return self._hooks
+
+    @property
+    def tool_specs(self) -> Sequence[ToolSpec]:
+        """The tools there are here; those that the model knows of are frozen in the transcript."""
+        return self._engine.ports.tools.specs
+
     def context(self) -> dict[str, object]:
         """Return what fills the window: the JSON of `/context` (DESIGN.md 2), tokens throughout."""
         return find_context(self._engine)
 
     def cost(self) -> dict[str, object]:
         """Return tokens by kind, money (None if a price is unknown) and each compaction's cost.
+
+        `agents` are the sub-agents; what they cost is in the totals.
 
         `cache_misses` are those the provider told: `turn`, `step`, its `reason`, `tokens` (None if
         it did not say), and as `cause` the break we know of that explains it, else None.
@@ -359,6 +383,18 @@ class Session:
                     "tokens_after": entry.tokens_after,
                 }
                 for entry in self.transcript.compactions
+            ],
+            "agents": [
+                {
+                    "id": entry.agent_id,
+                    "description": entry.description,
+                    "outcome": entry.outcome,
+                    "steps": entry.steps,
+                    "seconds": entry.seconds,
+                    "usage": usage_to_json(entry.usage),
+                    "cost_usd": entry.cost_usd,
+                }
+                for entry in self.transcript.agents
             ],
             "cache_misses": [asdict(miss) for miss in find_cache_misses(self.transcript.entries)],
         }
@@ -654,8 +690,16 @@ class Session:
         self._facts_loaded = True
 
     async def aclose(self) -> None:
-        """Stop what it prepares and close its models' connections, on the loop of its turns."""
+        """Stop what it prepares and close its models' connections, on the loop of its turns.
+
+        The SessionEnd hooks have 1 s.
+        """
         await background.close(self._engine)
+        with contextlib.suppress(TimeoutError):  # a hook that takes longer is ended
+            async with asyncio.timeout(FINISH_S):
+                await end_session(self._engine)
+        for close in self._ports.closers:
+            await close()
         await self._close_retired()
         await self._engine.ports.model.aclose()
 
@@ -870,14 +914,17 @@ class Session:
     def _load_text(self, name: str) -> str:
         return self._ports.store.read_text(name)
 
-    def _drive(self, act: Callable[[], Awaitable[T]]) -> T:
+    def _drive(
+        self,
+        act: Callable[[], Awaitable[T]],
+        tell: Callable[[T], Sequence[CtxEvent]] = lambda made: (),
+    ) -> T:
         """Do something on the loop of the turns and return its result; blocks."""
         made: list[T] = []
 
         async def drive() -> AsyncGenerator[CtxEvent, None]:
             made.append(await act())
-            events: tuple[CtxEvent, ...] = ()
-            for event in events:
+            for event in tell(made[0]):
                 yield event
 
         if self._is_running:
@@ -931,9 +978,80 @@ class Session:
             self._engine.record(UnpinEntry(self._ports.clock.now(), n))
             return text
 
+    # Plan and memory ----------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> tuple[PlanItem, ...]:
+        """The plan as it is now, in order; empty: there is none."""
+        plan = self.transcript.plan
+        return () if plan is None else plan.items
+
+    def edit_plan(self, items: Sequence[PlanItem]) -> tuple[PlanItem, ...]:
+        """Put `items` in place of the plan and return it as it is kept; none: there is no plan.
+
+        The next prompt tells the model. Raises BusyError while a turn runs.
+        """
+        with self._busy():
+            return record_plan(self._engine, self.transcript.turn, items, "user").items
+
+    def load_memory(self) -> tuple[Fact, ...]:
+        """Return what is kept across sessions, the oldest first; blocks. Raises StoreError."""
+        return self._drive(self.run_load_memory)
+
+    async def run_load_memory(self) -> tuple[Fact, ...]:
+        """The same for the loop that drives the turns."""
+        return tuple(await self._ports.memory.load())
+
+    def remember(self, text: str) -> tuple[str, ...]:
+        """Keep a fact for later sessions; blocks. Returns it as it is kept, () if it was known.
+
+        The next prompt tells the model. Raises PromptError if it is blank or too long, or memory is
+        off; StoreError if it cannot be kept; BusyError while a turn runs.
+        """
+        return self._drive(lambda: self.run_remember(text), self._memory_events)
+
+    async def run_remember(self, text: str) -> tuple[str, ...]:
+        """The same for the loop that drives the turns."""
+        if not self._ports.memory.is_on:
+            raise PromptError(MEMORY_OFF)
+        fact = make_fact(self._ports.redactor.text(text))
+        if not fact:
+            raise PromptError(f"A fact is one sentence of at most {MOST_FACT_CHARS:,} characters.")
+        kept = tuple(await self._ports.memory.add([fact]))
+        self._notices += [f"The user had this remembered for later sessions: {f}" for f in kept]
+        return kept
+
+    def forget(self, facts: Sequence[str]) -> tuple[str, ...]:
+        """Take facts out of the memory and return those that were there; blocks.
+
+        The next prompt tells the model. Raises StoreError if it cannot be written, and BusyError
+        while a turn runs.
+        """
+        return self._drive(
+            lambda: self.run_forget(facts), lambda gone: self._memory_events(gone, is_undone=True)
+        )
+
+    def _memory_events(
+        self, facts: tuple[str, ...], *, is_undone: bool = False
+    ) -> Sequence[CtxEvent]:
+        return (MemoryChanged(self.transcript.turn, facts, is_undone),) if facts else ()
+
+    async def run_forget(self, facts: Sequence[str]) -> tuple[str, ...]:
+        """The same for the loop that drives the turns, also while one runs."""
+        gone = tuple(await self._ports.memory.remove(facts))
+        self._notices += [
+            f"The user took this out of the memory; it holds no more: {f}" for f in gone
+        ]
+        return gone
+
     def take_notes(self) -> list[NoteAdded]:
         """Return notes that no turn has told yet (a store that cannot be written, say)."""
-        return self._engine.take_notes()
+        return [
+            note
+            if isinstance(note, NoteAdded)
+            else NoteAdded(note.turn, "info", f"Remembered: {' · '.join(note.facts)}")
+            for note in self._engine.take_notes()
+        ]
 
 
 @dataclass(slots=True)

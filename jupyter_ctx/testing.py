@@ -39,6 +39,7 @@ from .core.ports import (
     EditCell,
     EditedFile,
     Execution,
+    Fact,
     Files,
     HookName,
     HookOutcome,
@@ -377,7 +378,14 @@ class MemoryStore:
         return KeptResult(self.outputs[tool_use_id])
 
     def update_metadata(
-        self, *, title: str, model: str, tokens: int, cost: float | None, updated: float, turns: int
+        self,
+        *,
+        title: str,
+        model: str,
+        tokens: int,
+        cost: float | None,
+        updated: float,
+        turns: int,
     ) -> None:
         """Keep metadata."""
         self._check()
@@ -454,13 +462,27 @@ class FakeMemory:
     is_on: bool = True
     fails: bool = False
 
+    async def load(self) -> Sequence[Fact]:
+        """Return `facts`, of no known day."""
+        return [Fact(fact) for fact in self.facts]
+
     async def add(self, facts: Sequence[str]) -> Sequence[str]:
         """Keep the facts that are new and return them."""
-        if self.fails:
-            raise StoreError("No space left on device.", path="memory")
+        self._check()
         new = [fact for fact in dict.fromkeys(facts) if fact not in self.facts]
         self.facts += new
         return new
+
+    async def remove(self, facts: Sequence[str]) -> Sequence[str]:
+        """Take facts out and return those that were there."""
+        self._check()
+        gone = [fact for fact in dict.fromkeys(facts) if fact in self.facts]
+        self.facts = [fact for fact in self.facts if fact not in gone]
+        return gone
+
+    def _check(self) -> None:
+        if self.fails:
+            raise StoreError("No space left on device.", path="memory")
 
 
 @dataclass(slots=True)

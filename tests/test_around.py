@@ -4,7 +4,12 @@ import pytest
 
 from jupyter_ctx.core.blocks import text_of
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
-from jupyter_ctx.core.events import CompactionFailed, CompactionFinished, NoteAdded, TurnFinished
+from jupyter_ctx.core.events import (
+    CompactionFailed,
+    CompactionFinished,
+    MemoryChanged,
+    TurnFinished,
+)
 from jupyter_ctx.core.ports import Cell, EditedFile, HookOutcome, PlanItem, Skill
 from jupyter_ctx.errors import CompactionError
 from jupyter_ctx.testing import FakeHooks, FakeKernel, FakeMemory, FakeTools, FakeWorkspace
@@ -210,7 +215,11 @@ def test_hooks_hear_of_every_kind_of_compaction(prepare_calls):
     assert len(asked) == len(told)
     assert "Keep the figures." in asked[0]
     assert "the figures\nKeep the figures." in asked[-1]
-    after = [name for name, _ in hooks.calls if name != "PreCompact"]
+    after = [
+        name
+        for name, payload in hooks.calls
+        if name == "PostCompact" or payload == {"source": "compact"}
+    ]
     assert after == ["SessionStart", "PostCompact"] * len(session.transcript.compactions)
 
 
@@ -247,8 +256,8 @@ def test_memory_is_kept_by_every_kind_of_note():
             run(session)
             session.compact(on_event=told.append)
 
-        notes = [note.title for note in of(told, NoteAdded)]
-        assert notes == ["Remembered: The user counts amounts in cents."]
+        kept = [event.facts for event in of(told, MemoryChanged)]
+        assert kept == [("The user counts amounts in cents.",)]
         assert all("<memory>" in last_text(r.json) for r in server.messages if is_summary(r))
         assert "cents" not in text_of(session.find_compaction().message.content)
 

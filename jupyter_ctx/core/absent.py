@@ -1,4 +1,7 @@
-"""Ports of what a session may do without: hooks, memory, workspace, notebook, updates, files."""
+"""Ports of what a session may do without: hooks, memory, workspace, notebook, updates, files.
+
+And the transcripts of sub-agents, which nothing needs but who reads them later.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections.abc import Sequence
 
 from ..errors import ToolError
 from .blocks import Json
+from .entries import Entry
 from .ports import (
+    AgentLog,
     Applied,
     CellChange,
     EditedFile,
+    Fact,
     HookName,
     HookOutcome,
     NotebookState,
@@ -32,8 +38,16 @@ class NoMemory:
 
     is_on = False
 
+    async def load(self) -> Sequence[Fact]:
+        """Return nothing."""
+        return ()
+
     async def add(self, facts: Sequence[str]) -> Sequence[str]:
         """Keep nothing."""
+        return ()
+
+    async def remove(self, facts: Sequence[str]) -> Sequence[str]:
+        """Find nothing to take out."""
         return ()
 
 
@@ -98,3 +112,21 @@ class NoFiles:
     def name(self, path: str) -> str:
         """Return the path."""
         return path
+
+
+class NoAgentLog:
+    """The transcript of a sub-agent is not kept."""
+
+    def append(self, entry: Entry) -> None:
+        """Keep nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class NoAgents:
+    """No transcript of a sub-agent is kept."""
+
+    def open_agent(self, agent_id: str) -> AgentLog:
+        """Return one that keeps nothing."""
+        return NoAgentLog()

@@ -1,17 +1,21 @@
 """What runs around a compaction: the user's hooks, and the memory of what they stated.
 
+`run_hooks` is how hooks of every event are run, those of a turn too (`hooked.py`).
+
 Whatever a hook says is cleaned, redacted and bounded before it goes anywhere.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import CompactionError, StoreError
 from .blocks import Json
 from .entries import CompactionEntry, Trigger
-from .ports import HookName
+from .events import MemoryChanged
+from .ports import HookName, HookOutcome
 from .preview import clean_text
 from .window import DEFAULTS
 
@@ -23,6 +27,11 @@ HOOK_SHARE = 0.05
 MOST_SHOWN_LINES, MOST_LINE_CHARS = 20, 500
 """What one event's hooks may show to the user."""
 CUT_TEXT = " [… cut]"
+CANNOT_BLOCK: tuple[HookName, ...] = ("SessionStart", "PostCompact", "SessionEnd")
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
+_UNSEEN = re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What moves a terminal's cursor or turns text around; nothing of it is shown or sent."""
 
 
 async def before_compaction(engine: Engine, trigger: Trigger, focus: str) -> str:
@@ -31,11 +40,12 @@ async def before_compaction(engine: Engine, trigger: Trigger, focus: str) -> str
     Raises CompactionError if one of them blocks the compaction.
     """
     payload = {"trigger": trigger, "custom_instructions": focus}
-    context, blocked_by = await _run(engine, "PreCompact", payload)
-    if blocked_by is not None:
-        reason = f": {blocked_by}" if blocked_by else "."
+    outcome = await run_hooks(engine, "PreCompact", payload)
+    if outcome.blocked_by is not None:
+        reason = _clip(" ".join(outcome.blocked_by.split()))
+        reason = f": {reason}" if reason else "."
         raise CompactionError(f"A PreCompact hook blocked the compaction{reason}")
-    return context
+    return outcome.context
 
 
 async def restart_session(engine: Engine) -> str:
@@ -43,8 +53,7 @@ async def restart_session(engine: Engine) -> str:
 
     They cannot block: the compaction is paid for.
     """
-    context, _ = await _run(engine, "SessionStart", {"source": "compact"})
-    return context
+    return (await run_hooks(engine, "SessionStart", {"source": "compact"})).context
 
 
 async def after_compaction(engine: Engine, entry: CompactionEntry) -> None:
@@ -55,24 +64,37 @@ async def after_compaction(engine: Engine, entry: CompactionEntry) -> None:
         "tokens_before": entry.tokens_before,
         "tokens_after": entry.tokens_after,
     }
-    await _run(engine, "PostCompact", payload)
+    await run_hooks(engine, "PostCompact", payload)
 
 
-async def _run(engine: Engine, name: HookName, payload: Json) -> tuple[str, str | None]:
-    """Run the hooks of an event; note what they show. Returns their context and why they block."""
+async def run_hooks(engine: Engine, name: HookName, payload: Json) -> HookOutcome:
+    """Run the hooks of an event, note what they show, and return what they decided.
+
+    Its texts are as they may be sent: cleaned, redacted, each at most 5 % of the window. What
+    blocks an event that nothing can block is shown to the user.
+    """
 
     def clean(text: str) -> str:
-        return engine.ports.redactor.text(clean_text(text)).strip()
+        bare = _UNSEEN.sub("", _ESCAPES.sub("", clean_text(text)))
+        return engine.ports.redactor.text(bare).strip()
 
-    outcome = await engine.ports.hooks.run(name, payload)
-    lines = [line for text in outcome.shown for line in clean(text).splitlines() if line.strip()]
+    def bound(text: str) -> str:
+        return cut_to(clean(text), hook_tokens(engine.window), engine.meter.estimate_text)
+
+    outcome = await engine.ports.hooks.run(name, engine.ports.redactor.json(payload))
+    shown, blocked_by, ended_by = outcome.shown, outcome.blocked_by, outcome.ended_by
+    if blocked_by is not None and name in CANNOT_BLOCK:
+        shown, blocked_by = (*shown, blocked_by), None
+    lines = [line for text in shown for line in clean(text).splitlines() if line.strip()]
     for line in lines[:MOST_SHOWN_LINES]:
         engine.note("info", f"{name} hook: {_clip(line)}")
     if len(lines) > MOST_SHOWN_LINES:
         engine.note("info", f"{name} hook: … and {len(lines) - MOST_SHOWN_LINES:,} more lines")
-    context = cut_to(clean(outcome.context), hook_tokens(engine.window), engine.meter.estimate_text)
-    blocked_by = outcome.blocked_by
-    return context, None if blocked_by is None else _clip(" ".join(clean(blocked_by).split()))
+    return HookOutcome(
+        None if blocked_by is None else bound(blocked_by),
+        bound(outcome.context),
+        ended_by=None if ended_by is None else _clip(" ".join(clean(ended_by).split())),
+    )
 
 
 def _clip(line: str) -> str:
@@ -112,4 +134,4 @@ async def remember(engine: Engine, facts: Sequence[str]) -> None:
         engine.note("warning", "What you stated could not be kept for later sessions.", str(error))
         return
     if new:
-        engine.note("info", f"Remembered: {' · '.join(new)}")
+        engine.notes.append(MemoryChanged(engine.turn, tuple(new)))

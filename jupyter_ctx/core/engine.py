@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import PromptTooLongError, StoreError
-from .absent import NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
+from .absent import NoAgents, NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .account import Account
 from .blocks import Message, ToolUse
 from .context import describe_largest_parts
@@ -26,11 +26,12 @@ from .entries import (
     OverflowEntry,
     SpentEntry,
 )
-from .events import Level, NoteAdded
+from .events import Level, MemoryChanged, NoteAdded
 from .memory import MEMORY_SHARE, MEMORY_TOKENS
 from .moment import Moment
 from .offload import LEAST_RESULT_TOKENS, MOST_BYTES, Room
 from .ports import (
+    Agents,
     CacheTtl,
     Clock,
     Counter,
@@ -68,6 +69,7 @@ class Texts:
     summary: str
     resume: str
     memory: str = ""
+    agent: str = "{prompt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class EnginePorts:
     updates: Updates = field(default_factory=NoUpdates)
     notebook: Notebook = field(default_factory=NoNotebook)
     files: Files = field(default_factory=NoFiles)
+    agents: Agents = field(default_factory=NoAgents)
 
 
 class Engine:
@@ -110,8 +113,9 @@ class Engine:
     prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
     once a call's price was not known. `requested` is when the last request began that was
     answered, `reply_ids` the newest reply's id by model. `whole_edits` are the edits of this
-    process that the transcript has not whole, by number. `preparation`, `preparation_rests`,
-    `ending` and `idle_timer` belong to `background.py`.
+    process that the transcript has not whole, by number. `start_words` are what the
+    SessionStart hooks say with the next prompt, None before they ran. `preparation`,
+    `preparation_rests`, `ending` and `idle_timer` belong to `background.py`.
     """
 
     def __init__(
@@ -140,7 +144,7 @@ class Engine:
         self.spent = Usage()
         self.cost_usd: float | None = 0.0
         self._prices = prices
-        self.notes: list[NoteAdded] = []
+        self.notes: list[NoteAdded | MemoryChanged] = []
         self.streaming_chars = 0
         self.store_failed = False
         self.preparation: Preparation | None = None
@@ -149,9 +153,21 @@ class Engine:
         self.idle_timer: asyncio.Task[None] | None = None
         self.requested: Moment | None = None
         self.whole_edits: dict[int, Edit] = {}
+        self.start_words: str | None = None
         for entry in entries:
             self._count(entry)
         self.turn = self.transcript.turn
+
+    def branch(self, entries: Iterable[Entry], limits: Limits, ports: EnginePorts) -> Engine:
+        """Return an engine that goes on from `entries` of this one, for the same model.
+
+        It knows what this one has learnt, and its first request is held against this one's last.
+        """
+        engine = Engine(entries, self.facts, limits, self.options, self.texts, ports, self._prices)
+        engine.most_bytes, engine.requested = self.most_bytes, self.requested
+        engine.store_failed = self.store_failed
+        engine.watch.follow(self.watch)
+        return engine
 
     # The transcript -----------------------------------------------------------------------------
 
@@ -216,8 +232,8 @@ class Engine:
         """Keep a note for the user; the loop yields it at the next chance."""
         self.notes.append(NoteAdded(self.turn, level, title, detail))
 
-    def take_notes(self) -> list[NoteAdded]:
-        """Return the notes not yet told, and forget them."""
+    def take_notes(self) -> list[NoteAdded | MemoryChanged]:
+        """Return the notes not yet told, and what was remembered, and forget them."""
         told, self.notes = self.notes, []
         return told
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .blocks import Json, Message
+from .plan import PlanAuthor, PlanItem
 from .usage import Usage
 
 Trigger: TypeAlias = Literal["proactive", "reactive", "manual"]
@@ -166,6 +167,26 @@ class SpentEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """A sub-agent has ended; `agent_id` is the id of the `task` call that started it.
+
+    `steps` are its model calls, `seconds` how long it took. `usage` and `cost_usd` (None: a price
+    is not known) are its whole cost: each call of it stands in a SpentEntry too, which is what is
+    counted. Its messages lie in a transcript of its own.
+    """
+
+    at: float
+    turn: int
+    agent_id: str
+    description: str
+    outcome: Literal["done", "stopped", "failed"]
+    steps: int
+    seconds: float
+    usage: Usage
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OverflowEntry:
     """The provider refused a prompt as too long, and said what it counted and what it takes.
 
@@ -278,6 +299,22 @@ class UnpinEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """The whole plan from here on; no items: there is none any more. `n` counts from 1.
+
+    It belongs to turn `turn` (the last one, where the user edited it between turns), with which a
+    rewind takes it back. `tool_use_id` is the call that made it, None: no call did.
+    """
+
+    at: float
+    n: int
+    turn: int
+    items: tuple[PlanItem, ...]
+    by: PlanAuthor
+    tool_use_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExcludeEntry:
     """The newest `messages` of the view are left out of it from here on (a refusal, say).
 
@@ -315,6 +352,7 @@ Entry: TypeAlias = (
     | CompactionEntry
     | CompactionFailedEntry
     | SpentEntry
+    | AgentEntry
     | OverflowEntry
     | CountEntry
     | EditEntry
@@ -324,6 +362,7 @@ Entry: TypeAlias = (
     | RewindEntry
     | PinEntry
     | UnpinEntry
+    | PlanEntry
     | ExcludeEntry
     | RepairEntry
     | UnknownEntry

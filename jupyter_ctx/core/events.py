@@ -1,8 +1,8 @@
 """What happens in a turn, told as it happens. The only way out of the loop.
 
 Order within a turn: TurnStarted, then for each step StepStarted, deltas, StepFinished,
-(ToolStarted, ToolFinished)*, ResultOffloaded*; compactions stand between steps; TurnFinished comes
-last, once.
+(ToolStarted, ToolProgress*, ToolFinished, PlanChanged?, MemoryChanged?)*, ResultOffloaded*; those
+of calls of `task` side by side. Compactions stand between steps; TurnFinished comes last, once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from .blocks import Json
 from .entries import Trigger
+from .plan import PlanAuthor, PlanItem
 from .usage import Usage
 
 Level: TypeAlias = Literal["info", "warning", "error"]
@@ -77,6 +78,17 @@ class ToolStarted:
     tool_use_id: str
     name: str
     input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A tool that runs has come further; `text` says where it is ("step 3: run_code")."""
+
+    turn: int
+    step: int
+    tool_use_id: str
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +193,27 @@ class CompactionFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """The plan is `items` now; it was changed `by` the agent or the user."""
+
+    turn: int
+    items: tuple[PlanItem, ...]
+    by: PlanAuthor
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChanged:
+    """Facts that the user stated are kept for later sessions, a sentence each.
+
+    `is_undone`: they were taken out again.
+    """
+
+    turn: int
+    facts: tuple[str, ...]
+    is_undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NoteAdded:
     """Something the user should know; `title` states the fact, `detail` what follows from it."""
 
@@ -217,6 +250,7 @@ CtxEvent: TypeAlias = (
     | ThinkingDelta
     | StepDiscarded
     | ToolStarted
+    | ToolProgress
     | ToolFinished
     | ResultOffloaded
     | StepFinished
@@ -225,6 +259,8 @@ CtxEvent: TypeAlias = (
     | CompactionStarted
     | CompactionFinished
     | CompactionFailed
+    | PlanChanged
+    | MemoryChanged
     | NoteAdded
     | TurnFinished
 )

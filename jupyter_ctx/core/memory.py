@@ -40,7 +40,7 @@ def split_memory(text: str) -> tuple[str, tuple[str, ...]]:
     rest = _STRAY.sub("", rest)
     if parts and not rest.strip():
         return _TAG.sub("", text).strip(), ()
-    facts = [fact for part in parts for line in part.splitlines() if (fact := _fact(line))]
+    facts = [fact for part in parts for line in part.splitlines() if (fact := make_fact(line))]
     return rest.strip(), tuple(dict.fromkeys(facts))[:MOST_FACTS]
 
 
@@ -64,8 +64,11 @@ def _cut_parts(text: str) -> tuple[str, list[str]]:
     return "".join(kept), parts
 
 
-def _fact(line: str) -> str:
-    """Return the fact on a line, "" if there is none to keep."""
+def make_fact(line: str) -> str:
+    """Return the fact on a line as one sentence is kept, "" if there is none to keep.
+
+    A bullet goes; blank text, "none" and more than `MOST_FACT_CHARS` characters are no fact.
+    """
     words = " ".join(_CONTROL.sub(" ", clean_text(_BULLET.sub("", line))).split())
     if len(words) > MOST_FACT_CHARS or _NONE.fullmatch(words) or not re.search(r"\w", words):
         return ""

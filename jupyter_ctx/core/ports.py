@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from .blocks import Block, Image, Json, Message, ToolUse
 from .entries import CacheMiss, Edit, Entry
+from .plan import PlanItem as PlanItem
 from .usage import Prices, Usage
 
 T = TypeVar("T")
@@ -217,6 +218,7 @@ class ToolOutput:
     `images` are scaled already. `outputs` are nbformat outputs, for the store. `mime_types` names
     every type the outputs had. `interrupted`: Stop arrived while it ran; the turn ends after it.
     `edits` are the changes it made to cells and files, in order: they are kept, for undo.
+    `plan` is the plan it made, None: none; `remembered` the facts that it kept.
     """
 
     text: str | SpooledText
@@ -226,6 +228,8 @@ class ToolOutput:
     is_error: bool = False
     interrupted: bool = False
     edits: tuple[Edit, ...] = ()
+    plan: tuple[PlanItem, ...] | None = None
+    remembered: tuple[str, ...] = ()
 
 
 class ToolRunner(Protocol):
@@ -233,7 +237,10 @@ class ToolRunner(Protocol):
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """Every tool, sorted by name; fixed for the life of the session."""
+        """Every tool there is now, sorted by name.
+
+        One may come, go or change in the life of a session; the model is told at a compaction.
+        """
         ...
 
     async def run(self, use: ToolUse, cap_chars: int) -> ToolOutput:
@@ -507,12 +514,14 @@ class HookOutcome:
     """What the hooks of one event decided.
 
     `blocked_by` is the reason of the one that blocks what was about to happen, None if none does.
-    `context` is text for the model, `shown` lines for the user; both may be empty.
+    `context` is text for the model, `shown` lines for the user; both may be empty. `ended_by` is
+    why the turn is to end here, None: it goes on.
     """
 
     blocked_by: str | None = None
     context: str = ""
     shown: tuple[str, ...] = ()
+    ended_by: str | None = None
 
 
 class Hooks(Protocol):
@@ -526,6 +535,14 @@ class Hooks(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact that is kept: its sentence, and the day it was stated (2026-11-30), "": not known."""
+
+    text: str
+    date: str = ""
+
+
 class Memory(Protocol):
     """Facts that the user stated, kept across sessions."""
 
@@ -534,17 +551,17 @@ class Memory(Protocol):
         """Say whether facts are kept; else a summary is not asked for any."""
         ...
 
+    async def load(self) -> Sequence[Fact]:
+        """Return what is kept, the oldest first. Raises StoreError."""
+        ...
+
     async def add(self, facts: Sequence[str]) -> Sequence[str]:
         """Keep facts, a sentence each, and return those that were not known. Raises StoreError."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class PlanItem:
-    """One item of the plan."""
-
-    text: str
-    state: Literal["pending", "in_progress", "done"] = "pending"
+    async def remove(self, facts: Sequence[str]) -> Sequence[str]:
+        """Take facts out and return those that were there: the undo of `add`. Raises StoreError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,6 +654,26 @@ class Store(Protocol):
 
     def save_text(self, name: str, text: str) -> str:
         """Store a text of this session (`prompt-<turn>`); return its path likewise."""
+        ...
+
+
+class AgentLog(Protocol):
+    """Where the transcript of one sub-agent goes. Every method raises StoreError."""
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry and flush it to the operating system before returning."""
+        ...
+
+    def close(self) -> None:
+        """Write what still waits; nothing is appended any more."""
+        ...
+
+
+class Agents(Protocol):
+    """Where the transcripts of a session's sub-agents go."""
+
+    def open_agent(self, agent_id: str) -> AgentLog:
+        """Begin the transcript of the sub-agent that call `agent_id` starts. Raises StoreError."""
         ...
 
 

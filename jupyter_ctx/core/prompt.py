@@ -1,7 +1,8 @@
 """The user's prompt, as the log gets it: what the program adds stands in front of their words.
 
-In this order: pins and notices, what changed in the notebook, what the user attached, the text. The
-law of the room holds for all of it; what does not fit is stored, cut or left out, and says so.
+In this order: pins and notices, what hooks say, what changed in the notebook, what the user
+attached, the text. The law of the room holds for all of it; what does not fit is stored, cut or
+left out, and says so.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from .attachments import Attachment, Fitted, fit_attachments
-from .blocks import Text, user
+from .blocks import Text, json_bytes, user
 from .edits import undone_notices
 from .entries import MessageEntry
+from .hooked import fit_words
 from .offload import Room, ingest_prompt
 from .pins import untold_notices
+from .planning import untold_plan
 from .ports import Update
 from .preview import clean_text
 from .repair import orphan_results
@@ -35,12 +38,14 @@ class Prompt:
     """What the user typed, and what the program adds to it (`notices`: one text block each).
 
     `attachments` are what the user named in it, shown in front of it as far as there is room.
+    `hooked` is what hooks say with it.
     """
 
     text: str
     notices: tuple[str, ...] = ()
     cell_id: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    hooked: str = ""
 
 
 def record_prompt(engine: Engine, prompt: Prompt, turn: int, update: Update | None) -> None:
@@ -51,17 +56,18 @@ def record_prompt(engine: Engine, prompt: Prompt, turn: int, update: Update | No
     if orphans := orphan_results(engine.transcript.view):
         at = engine.ports.clock.now()
         engine.record(MessageEntry(at, turn, 0, "repair", user(*orphans)))
-    pins = (*untold_notices(engine.transcript), *undone_notices(engine))
+    pins = (*untold_notices(engine.transcript), *untold_plan(engine), *undone_notices(engine))
     room = engine.room()
     pin_tokens = math.ceil(SAFETY * sum(map(room.count, pins)))
     room = replace(room, used_tokens=room.used_tokens + pin_tokens)
     text = _fit_text(engine, prompt.text, turn, room)
+    hooked, room = _fit_hooked(engine, prompt.hooked, text, room)
     attached = _fit_attachments(engine, prompt.attachments, text, room)
     told, seen = "", None
     if update is not None:
         told = fit_update(update.text, text, update_tokens(engine), attached.room)
         seen = update.seen or None
-    words = (*_clean_words(engine, (*pins, *prompt.notices)), told)
+    words = (*_clean_words(engine, (*pins, *prompt.notices)), hooked, told)
     notices = [Text(word, "notebook") for word in words if word]
     engine.record(
         MessageEntry(
@@ -92,6 +98,20 @@ def _fit_text(engine: Engine, text: str, turn: int, room: Room) -> str:
             f"The model sees its beginning and end, and reads on in `prompt-{turn}`.",
         )
     return fitted.text
+
+
+def _fit_hooked(engine: Engine, hooked: str, text: str, room: Room) -> tuple[str, Room]:
+    """Return what there is room for of a hook's words behind the prompt's own need."""
+    if not hooked:
+        return "", room
+    own = math.ceil(SAFETY * room.count(text))
+    behind = replace(
+        room, used_tokens=room.used_tokens + own, bytes_left=room.bytes_left - json_bytes(text)
+    )
+    hooked, left = fit_words(engine, hooked, behind)
+    tokens, size = left.used_tokens - behind.used_tokens, behind.bytes_left - left.bytes_left
+    used, bytes_left = room.used_tokens + tokens, room.bytes_left - size
+    return hooked, replace(room, used_tokens=used, bytes_left=bytes_left)
 
 
 def _clean_words(engine: Engine, notices: Sequence[str]) -> list[str]:

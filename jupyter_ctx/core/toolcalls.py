@@ -1,4 +1,6 @@
-"""The tool calls of one reply: asked for, run in order, their results ingested as one message.
+"""The tool calls of one reply: asked for and run, their results ingested as one message.
+
+They run in order, but for calls of `task` that stand together: those run side by side.
 
 Rule: however it ends, every call of the reply gets exactly one result, in the order of the calls,
 in the very next message; its fate is decided once and stored before the message is.
@@ -6,17 +8,29 @@ in the very next message; its fate is decided once and stored before the message
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from ..errors import StoreError, ToolError
+from .agents import TASK, Crew, TakeTurn
+from .beside import Beside
 from .blocks import Block, Text, ToolResult, ToolUse, user
 from .edits import record_edits
 from .engine import Engine
 from .entries import FateEntry, MessageEntry
-from .events import CtxEvent, ResultOffloaded, ToolFinished, ToolStarted
+from .events import (
+    CtxEvent,
+    MemoryChanged,
+    PlanChanged,
+    ResultOffloaded,
+    ToolFinished,
+    ToolStarted,
+)
+from .hooked import CallHooks
 from .offload import Decision, NewResult, cap_chars, finish, ingest
+from .planning import record_plan
 from .ports import Denied, SpooledText, ToolOutput, ToolSpec
 from .repair import INTERRUPTED_TEXT
 
@@ -26,20 +40,36 @@ SHOWN_CHARS = 2_000
 
 @dataclass(slots=True)
 class ToolCalls:
-    """The calls of step `step` of turn `turn`; `interrupted` tells that Stop arrived in one."""
+    """The calls of step `step` of turn `turn`; `interrupted` tells that Stop arrived in one.
+
+    `take_turn` runs the turns of sub-agents; None: a call of `task` is one of any tool.
+    """
 
     engine: Engine
     turn: int
     step: int
     uses: Sequence[ToolUse]
     interrupted: bool = False
+    take_turn: TakeTurn | None = None
+    _crew: Crew | None = None
     _new: list[NewResult] = field(default_factory=list)
+    _hooks: CallHooks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._hooks = CallHooks(self.engine)
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why a hook ends the turn behind these calls, None if none does."""
+        return self._hooks.ended_by
 
     async def run(self) -> AsyncGenerator[CtxEvent, None]:
-        """Run the calls in order and record all their results in one user message."""
+        """Run the calls and record all their results in one user message."""
         try:
-            for use in self.uses:
-                async with aclosing(self._run_one(use)) as events:
+            for is_task, group in groupby(self.uses, lambda use: use.name == TASK):
+                uses = list(group)
+                run = self._run_beside(uses) if is_task else self._run_in_order(uses)
+                async with aclosing(run) as events:
                     async for event in events:
                         yield event
         finally:
@@ -47,10 +77,26 @@ class ToolCalls:
         for event in offloaded:
             yield event
 
+    async def _run_in_order(self, uses: Iterable[ToolUse]) -> AsyncGenerator[CtxEvent, None]:
+        for use in uses:
+            async with aclosing(self._run_one(use)) as events:
+                async for event in events:
+                    yield event
+
+    async def _run_beside(self, uses: Sequence[ToolUse]) -> AsyncGenerator[CtxEvent, None]:
+        """Run calls of `task` at the same time; one that Stop arrives in ends them all."""
+        beside = Beside()
+        if self.take_turn is not None:
+            self._crew = Crew(self.engine, self.turn, self.step, self.take_turn, beside.tell)
+        runs = [self._run_one(use) for use in uses]
+        async with aclosing(beside.run(runs, lambda: self.interrupted)) as events:
+            async for event in events:
+                yield event
+
     async def _run_one(self, use: ToolUse) -> AsyncGenerator[CtxEvent, None]:
         """Run one call, unless it is denied or Stop came before it."""
         clock, spec = self.engine.ports.clock, self._spec_of(use)
-        if self.interrupted:
+        if self.interrupted or self.ended_by is not None:
             self._new.append(NewResult(use.id, use.name, spec, _not_run()))
             return
         denied = await self._denied(use)
@@ -62,8 +108,13 @@ class ToolCalls:
             output = await self._run_tool(use, spec)
         # Kept before it is told: whoever leaves the events here leaves a call that has run.
         self._new.append(NewResult(use.id, use.name, spec, output))
-        self.interrupted = output.interrupted
+        if output.interrupted:
+            self.interrupted = True
         yield self._finished(use, output, denied is not None, clock.monotonic() - started)
+        for event in self._changes(use, output):
+            yield event
+        if denied is None and not output.interrupted and self._can_run(use):
+            await self._hooks.after(use, output)
 
     def _spec_of(self, use: ToolUse) -> ToolSpec:
         """Return the tool's spec, or one for the result of a tool that does not exist."""
@@ -72,12 +123,18 @@ class ToolCalls:
         return next(found, ToolSpec(use.name, "", {}, reads_only=True))
 
     async def _denied(self, use: ToolUse) -> Denied | None:
-        """Ask for permission; an unknown tool needs none, since it cannot run."""
+        """Ask the hooks, then for permission; an unknown tool needs none, since it cannot run."""
         spec = self._spec_of(use)
-        if spec not in self.engine.ports.tools.specs or not self._is_told(use):
+        if not self._can_run(use):
             return None
+        if (forbidden := await self._hooks.before(use)) is not None:
+            return forbidden
         decision = await self.engine.ports.permissions.check(use, spec)
         return decision if isinstance(decision, Denied) else None
+
+    def _can_run(self, use: ToolUse) -> bool:
+        """Whether there is such a tool, here and in the session's frozen tools."""
+        return self._spec_of(use) in self.engine.ports.tools.specs and self._is_told(use)
 
     async def _run_tool(self, use: ToolUse, spec: ToolSpec) -> ToolOutput:
         """Run one call; a ToolError is its result."""
@@ -86,7 +143,11 @@ class ToolCalls:
                 raise ToolError(f"There is no tool `{use.name}` in this session.")
             cap = cap_chars(self.engine.room(), spec, len(self.uses))
             output = await self.engine.ports.tools.run(use, cap)
+            if use.name == TASK and self._crew is not None and isinstance(output.text, str):
+                output = await self._crew.run(use, output.text)
             record_edits(self.engine, self.turn, output.edits)
+            if output.plan is not None:
+                record_plan(self.engine, self.turn, output.plan, "agent", use.id)
         except ToolError as error:
             output = ToolOutput(str(error), is_error=True)
         return self._redacted(output)
@@ -134,6 +195,16 @@ class ToolCalls:
             len(output.images),
         )
 
+    def _changes(self, use: ToolUse, output: ToolOutput) -> tuple[CtxEvent, ...]:
+        """Return what a call changed beside the notebook: the plan, what is remembered."""
+        plan = self.engine.transcript.plan
+        events: list[CtxEvent] = []
+        if plan is not None and plan.tool_use_id == use.id:
+            events.append(PlanChanged(self.turn, plan.items, plan.by))
+        if output.remembered:
+            events.append(MemoryChanged(self.turn, output.remembered))
+        return tuple(events)
+
     # The results --------------------------------------------------------------------------------
 
     def _record_results(self) -> list[CtxEvent]:
@@ -142,19 +213,21 @@ class ToolCalls:
         A call that was not reached (the turn was cancelled) gets the result that says so.
         """
         engine = self.engine
-        not_reached = self.uses[len(self._new) :]
-        new = self._new + [
-            NewResult(u.id, u.name, self._spec_of(u), _not_run()) for u in not_reached
+        known = {new.tool_use_id: new for new in self._new}
+        new = [
+            known.get(u.id) or NewResult(u.id, u.name, self._spec_of(u), _not_run())
+            for u in self.uses
         ]
         events: list[CtxEvent] = []
         content: list[Block] = []
-        for decision in ingest(new, engine.transcript.fates, engine.room()):
+        words, room = self._hooks.take_words(engine.room(), len(new))
+        for decision in ingest(new, engine.transcript.fates, room):
             result, event = self._settle(decision)
             content.append(result)
             if event is not None:
                 events.append(event)
         now = engine.ports.clock.now()
-        engine.record(MessageEntry(now, self.turn, self.step, "results", user(*content)))
+        engine.record(MessageEntry(now, self.turn, self.step, "results", user(*content, *words)))
         return events
 
     def _settle(self, decision: Decision) -> tuple[ToolResult, ResultOffloaded | None]:

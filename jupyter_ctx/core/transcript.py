@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from .blocks import Json, Message, ToolResult, images_of, tool_results
 from .entries import (
+    AgentEntry,
     CompactionEntry,
     CompactionFailedEntry,
     EditEntry,
@@ -23,6 +24,7 @@ from .entries import (
     ModelEntry,
     OverflowEntry,
     PinEntry,
+    PlanEntry,
     PrefixEntry,
     RewindEntry,
     SessionEntry,
@@ -49,10 +51,14 @@ class Transcript:
         self.fates: dict[str, FateEntry] = {}
         self.pins: dict[int, str] = {}
         self.unpinned: dict[int, str] = {}
+        self.plan: PlanEntry | None = None
+        self.plans = 0
+        self._plans: list[PlanEntry] = []
         self.compactions: list[CompactionEntry] = []
         self.edited: set[int] = set()
         self.undone: set[int] = set()
         self.failures_in_a_row = 0
+        self.agents: list[AgentEntry] = []
         self.turn = 0
         self.prompts: dict[int, Message] = {}
         self._seen: dict[int, Json] = {}
@@ -83,6 +89,8 @@ class Transcript:
         self.undone |= in_force - self._view.in_force
         if isinstance(entry, RewindEntry) and entry.turn in turns:
             self._forget([turn for turn in self.prompts if turn >= entry.turn])
+            self._plans = [plan for plan in self._plans if plan.turn < entry.turn]
+            self.plan = self._plans[-1] if self._plans else None
 
     def _leave_out(self, entry: ExcludeEntry) -> None:
         """Leave the newest messages out of the view, and the prompts among them."""
@@ -118,6 +126,8 @@ class Transcript:
                 self.failures_in_a_row += 1
             case EditEntry():
                 self.edits.append(entry)
+            case AgentEntry():
+                self.agents.append(entry)
             case EditUndoneEntry(n=n):
                 self.undone_edits.add(n)
             case SummaryEditEntry():
@@ -127,6 +137,9 @@ class Transcript:
                 self.unpinned.pop(n, None)
             case UnpinEntry(n=n) if n in self.pins:
                 self.unpinned[n] = self.pins.pop(n)
+            case PlanEntry(n=n):
+                self.plan, self.plans = entry, max(self.plans, n)
+                self._plans.append(entry)
             case _:
                 pass
 

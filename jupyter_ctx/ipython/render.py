@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -20,7 +20,9 @@ from ..core.events import (
     CompactionStarted,
     ContextChanged,
     CtxEvent,
+    MemoryChanged,
     NoteAdded,
+    PlanChanged,
     ResultOffloaded,
     RetryScheduled,
     StepDiscarded,
@@ -30,13 +32,16 @@ from ..core.events import (
     TextFinished,
     ThinkingDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnFinished,
     TurnStarted,
 )
+from ..core.plan import PlanItem
 from . import words
 from .markdown import escape, safe_markdown, with_code
 from .plaintext import plain
+from .plans import plan_report
 from .sinks import CellSink
 
 TEXT_EVERY_S = 0.1
@@ -90,6 +95,7 @@ class CellRenderer:
         self._retry: tuple[_Display, RetryScheduled, float] | None = None
         self._live: Live | None = None
         self._held: list[_Display] = []
+        self._plan: _Display | None = None
 
     def __call__(self, event: CtxEvent) -> None:
         """Show what happened."""
@@ -109,6 +115,8 @@ class CellRenderer:
                 self._discard()
             case ToolStarted():
                 self._start_tool(event)
+            case ToolProgress():
+                self._advance_tool(event)
             case ToolFinished():
                 self._end_tool(event)
             case ResultOffloaded():
@@ -121,6 +129,10 @@ class CellRenderer:
                 self.line(words.compaction_failed_line(event))
             case NoteAdded(title=title, detail=detail):
                 self.note(title, detail)
+            case PlanChanged(items=items):
+                self._show_plan(items)
+            case MemoryChanged():
+                self.line(words.memory_line(event))
             case TurnFinished():
                 self._finish(event)
             case TurnStarted() | ThinkingDelta() | StepFinished() | ContextChanged():
@@ -220,6 +232,12 @@ class CellRenderer:
         display.show(*_quiet(line), kind=LINE, is_told=True)
         self._tools[event.tool_use_id] = display, event
 
+    def _advance_tool(self, event: ToolProgress) -> None:
+        if event.tool_use_id in self._tools:
+            display, began = self._tools[event.tool_use_id]
+            line = words.progress_line(began.name, began.input, event.text)
+            display.show(*_quiet(line), kind=LINE, is_told=True)
+
     def _end_tool(self, event: ToolFinished) -> None:
         if event.tool_use_id in self._tools:
             display, began = self._tools.pop(event.tool_use_id)
@@ -227,6 +245,13 @@ class CellRenderer:
             display.show(*_quiet(line), kind=LINE, is_told=True)
         else:  # denied, or no such tool: it never began
             self.line(words.tool_line(event.name, {}, event))
+
+    def _show_plan(self, items: Sequence[PlanItem]) -> None:
+        """Show the plan; a later one of the same turn takes its place."""
+        if self._plan is None:
+            self._plan = self._take_waiting()
+            self._hold(self._plan)
+        self._plan.show(*plan_report(items), kind=LINE, is_told=True)
 
     def _start_retry(self, event: RetryScheduled) -> None:
         display = self._retry[0] if self._retry is not None else self._take_waiting()

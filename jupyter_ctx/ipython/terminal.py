@@ -19,7 +19,9 @@ from ..core.events import (
     CompactionStarted,
     ContextChanged,
     CtxEvent,
+    MemoryChanged,
     NoteAdded,
+    PlanChanged,
     ResultOffloaded,
     RetryScheduled,
     StepDiscarded,
@@ -29,6 +31,7 @@ from ..core.events import (
     TextFinished,
     ThinkingDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -37,6 +40,7 @@ from . import words
 from .markdown import safe_markdown
 from .mathtext import add_dollar
 from .plaintext import plain
+from .plans import plan_report
 from .sinks import TerminalSink
 
 if TYPE_CHECKING:
@@ -105,6 +109,9 @@ class TerminalRenderer:
                 self._inputs[event.tool_use_id] = event.input
                 self._end_all()
                 self._show_live(words.tool_line(event.name, event.input))
+            case ToolProgress():
+                input_ = self._inputs.get(event.tool_use_id, {})
+                self._show_live(words.progress_line(event.name, input_, event.text))
             case ToolFinished():
                 input_ = self._inputs.pop(event.tool_use_id, {})
                 self.line(words.tool_line(event.name, input_, event))
@@ -119,6 +126,10 @@ class TerminalRenderer:
                 self.line(words.compaction_failed_line(event))
             case NoteAdded(title=title, detail=detail):
                 self.note(title, detail)
+            case PlanChanged(items=items):
+                self.show(*plan_report(items))
+            case MemoryChanged():
+                self.line(words.memory_line(event))
             case TurnFinished():
                 if event.outcome == "done" or words.tokens_of(event.usage):
                     self.line(words.footer(event, self._context()))

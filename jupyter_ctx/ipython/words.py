@@ -7,22 +7,25 @@ estimate only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..core.blocks import Json
 from ..core.events import (
     CompactionFailed,
     CompactionFinished,
+    MemoryChanged,
     ResultOffloaded,
     RetryScheduled,
     ToolFinished,
     TurnFinished,
 )
+from ..core.plan import PlanItem, count_done
 from ..core.usage import Usage
 from .plaintext import one_line
 
 THINKING = "Thinking…"
 COMPACTING = "Compacting…"
+REMEMBERED = "Kept for later sessions (`/memory undo` takes it back):"
 STOPPED_DETAIL = "Code that had run stays run."
 
 
@@ -88,6 +91,11 @@ def tool_line(name: str, input_: Json, done: ToolFinished | None = None) -> str:
     return " · ".join(filter(None, [_what(name, input_, 1), ended, duration(done.seconds)]))
 
 
+def progress_line(name: str, input_: Json, progress: str) -> str:
+    """Return one line about a call that runs and has come so far."""
+    return f"{_what(name, input_, 0).rstrip('…')} · {one_line(progress, 80)}…"
+
+
 def stopped_line(name: str, input_: Json) -> str:
     """Return one line about a call that was stopped."""
     return f"{_what(name, input_, 1)} · stopped"
@@ -115,7 +123,10 @@ _VERBS: Mapping[str, tuple[str, str, str]] = {
     "read_file": ("Reading file", "Read file", "Not read: file"),
     "write_file": ("Writing file", "Wrote file", "Not written: file"),
     "edit_file": ("Editing file", "Edited file", "Not edited: file"),
+    "task": ("Sub-agent at work", "Sub-agent answered", "Sub-agent not started"),
     "search_files": ("Searching the files", "Searched the files", "Files not searched"),
+    "update_plan": ("Updating the plan", "Updated the plan", "Plan not updated"),
+    "remember": ("Remembering", "Remembered", "Not remembered:"),
 }
 
 
@@ -136,6 +147,8 @@ def _which(name: str, input_: Json) -> str:
             names = input_.get("names")
             shown = ", ".join(map(str, names)) if isinstance(names, list) else str(names)
             return f" {one_line(shown, 60)}"
+        case "task":
+            return f": {one_line(str(input_.get('description', '')), 60)}"
         case "list_cells":
             return ""
         case "read_cell" | "insert_cell" | "edit_cell" | "move_cell" | "delete_cell" | "run_cell":
@@ -147,6 +160,10 @@ def _which(name: str, input_: Json) -> str:
         case "search_files":
             sought = (str(input_[key]) for key in ("pattern", "glob") if input_.get(key))
             return f": {one_line(', '.join(sought), 60)}".rstrip(": ")
+        case "update_plan":
+            return ""
+        case "remember":
+            return f" {one_line(str(input_.get('text', '')), 60)}".rstrip()
         case _:
             return f" {one_line(name, 60)}"
 
@@ -180,6 +197,17 @@ def retried_line(event: RetryScheduled, *, was_stopped: bool = False) -> str:
     if was_stopped:
         return f"{reason}. Not tried again."
     return f"{reason}. Tried again after {duration(event.wait_s)}."
+
+
+def plan_line(items: Sequence[PlanItem]) -> str:
+    """Return how far the plan is, in a few words."""
+    return f"Plan: {count_done(items)} of {len(items)} done" if items else "There is no plan."
+
+
+def memory_line(event: MemoryChanged) -> str:
+    """Return a line about facts that are kept for later sessions, or were taken out again."""
+    facts = " · ".join(event.facts)
+    return f"Taken out of the memory: {facts}" if event.is_undone else f"{REMEMBERED} {facts}"
 
 
 def compacted_line(event: CompactionFinished) -> str:

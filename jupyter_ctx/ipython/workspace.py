@@ -1,7 +1,7 @@
-"""What comes back of the project after a compaction: the files the agent edited, as they are now.
+"""What comes back of the project after a compaction: the plan, and the files the agent edited.
 
-Which ones these are the transcript says, so a resumed session knows them too. Implements
-core.ports.Workspace.
+What the plan is and which files these are the transcript says, so a resumed session knows it too.
+Implements core.ports.Workspace.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ..core.absent import NoWorkspace
+from ..core.blocks import ToolUse
 from ..core.edits import open_edits
-from ..core.ports import EditedFile
+from ..core.entries import MessageEntry
+from ..core.ports import EditedFile, PlanItem, Skill
 from ..core.transcript import Transcript
 from ..errors import ToolError
 from ..tools.filestate import MOST_BYTES, load
 from ..tools.filetypes import decode
 from ..tools.project import Project
+from ..tools.skills import Loadable
 
 MOST_READ = 50
 """So many files, the last edited ones, are read; of the others only the names come back."""
@@ -27,11 +30,32 @@ UNREADABLE = "it cannot be read as text now"
 
 
 class ProjectWorkspace(NoWorkspace):
-    """The edited files of `project`. `transcript` gives the session's, at the time of asking."""
+    """The edited files of `project`. `transcript` gives the session's, at the time of asking.
 
-    def __init__(self, project: Project, transcript: Callable[[], Transcript]) -> None:
+    `skills` gives the skills in force then.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        transcript: Callable[[], Transcript],
+        skills: Callable[[], Sequence[Loadable]] = tuple,
+    ) -> None:
         self._project = project
         self._transcript = transcript
+        self._skills = skills
+
+    async def load_skills(self) -> Sequence[Skill]:
+        """Return the skills that were loaded and are in force, the last one loaded first."""
+        names = skills_in_use(self._transcript())
+        known = await asyncio.to_thread(self._skills) if names else ()
+        texts = {one.name: one.text for one in known}
+        return [Skill(name, texts[name]) for name in names if name in texts]
+
+    async def load_plan(self) -> Sequence[PlanItem]:
+        """Return the plan in order; empty: there is none."""
+        plan = self._transcript().plan
+        return () if plan is None else plan.items
 
     async def load_files(self) -> Sequence[EditedFile]:
         """Return the files with an edit that is not undone, the last one edited first."""
@@ -62,3 +86,20 @@ class ProjectWorkspace(NoWorkspace):
         # Of one that is too large the beginning will do: it is named only.
         shown = found.data.decode("utf-8", "replace") if text is None else text.shown
         return EditedFile(place.name, shown, at)
+
+
+def skills_in_use(transcript: Transcript) -> list[str]:
+    """Return the names of the skills that were loaded, the last one loaded first.
+
+    Loads of turns that were rewound, and those that failed, do not count.
+    """
+    names: dict[str, None] = {}
+    for entry in reversed(transcript.entries):
+        if not isinstance(entry, MessageEntry) or entry.turn not in transcript.prompts:
+            continue
+        for block in reversed(entry.message.content):
+            if isinstance(block, ToolUse) and block.name == "skill":
+                result = transcript.results.get(block.id)
+                if result is not None and not result.is_error:
+                    names.setdefault(str(block.input.get("name")))
+    return list(names)

@@ -1,7 +1,8 @@
 """Stored turns as items: what the live events would have told, from the transcript. Reads only.
 
 Law: folded by the page, a stored turn is the same as the live one, but for what is not stored: how
-long a tool ran and how it was allowed, attachments, notes and retries; and estimates are made anew.
+long a tool ran and how it was allowed, attachments, notes, what was remembered, and retries; and
+estimates are made anew.
 
 The entries are walked from the end, so that a page costs as much as lies behind it, and no more.
 """
@@ -32,6 +33,7 @@ from ..core.entries import (
     ExcludeEntry,
     FateEntry,
     MessageEntry,
+    PlanEntry,
     RewindEntry,
     SpentEntry,
     UnknownEntry,
@@ -41,6 +43,7 @@ from ..core.events import (
     CompactionFinished,
     CompactionStarted,
     CtxEvent,
+    PlanChanged,
     ResultOffloaded,
     StepFinished,
     StepStarted,
@@ -174,6 +177,7 @@ class _Telling:
     uses: dict[str, ToolUse] = field(default_factory=dict)
     stopped_at: int | None = None
     edits: list[EditEntry] = field(default_factory=list)
+    plans: dict[str, PlanEntry] = field(default_factory=dict)
     outcome: TurnOutcome | None = None
     error: str | None = None
     is_left_out: bool = False
@@ -244,6 +248,10 @@ class _Telling:
                 self._spend(usage)
             case EditEntry():
                 self.edits.append(entry)
+            case PlanEntry(tool_use_id=str(id_)):
+                self.plans[id_] = entry
+            case PlanEntry():
+                self._add(PlanChanged(entry.turn, entry.items, entry.by))
             case ExcludeEntry(reason=reason):
                 self.is_left_out = True
                 self.outcome, self.error = "failed", reason
@@ -345,6 +353,8 @@ class _Telling:
         )
         around = Around(input=use.input, has_outputs=not denied and use.name in RUNS_CODE)
         self._add(finished, around, seconds=None)
+        if plan := self.plans.pop(use.id, None):
+            self._add(PlanChanged(plan.turn, plan.items, plan.by))
         if text.startswith(_EDITED):
             self._edit(use)
         if fate is not None and fate.fate == "offload":

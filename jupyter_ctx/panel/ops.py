@@ -16,7 +16,7 @@ from ..ipython.mentions import find_begun
 from .calls import Call, RefusedError
 from .prompts import MAX_PROMPT_CHARS, Prompt, Work, read_images
 from .record import record_of
-from .wire import Item, cut
+from .wire import Item, cut, memory_changed, plan_json
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -30,6 +30,7 @@ MOST_ITEM_CHARS = 400_000
 """So long the items of one answer are together, as JSON; older turns are asked for by `earlier`."""
 
 MOST_TURNS = 200
+MOST_FACTS = 100
 MOST_COMPLETIONS = 100
 
 
@@ -97,6 +98,7 @@ def _opened(service: PanelService, turns: int) -> Result:
         "has_earlier": has_earlier,
         "queue": service.queue,
         "question": service.questions.current,
+        "plan": plan_json(session.plan),
         "is_running": service.is_running,
         "is_kernel_awaited": service.waits_for_kernel,
         "commands": [
@@ -321,6 +323,23 @@ def _undo_edit(service: PanelService, call: Call, args: Args) -> None:
     _run_once(service, call, lambda: session.run_undo(n), lambda undo: {"n": undo.entry.n})
 
 
+def _forget(service: PanelService, call: Call, args: Args) -> None:
+    """Take facts out of the memory again, also while a turn runs; answered when that is done."""
+    session, facts = _session(service), args.get("facts")
+    if not isinstance(facts, list) or not all(isinstance(one, str) for one in facts):
+        raise RefusedError("bad", "`facts` is a list of texts.")
+
+    async def forget() -> None:
+        try:
+            gone = await session.run_forget(facts[:MOST_FACTS])
+            service.tell(memory_changed(session.transcript.turn, facts, is_undone=True))
+            service.answer(call, {"gone": len(gone)})
+        except Exception as error:
+            service.refuse(call, error)
+
+    service.do(forget)
+
+
 def _rewind(service: PanelService, call: Call, args: Args) -> None:
     session, turn = _session(service), _number(args, "turn", None, 1)
 
@@ -409,6 +428,7 @@ OPS: Mapping[str, Op] = {
     "undo_summary": _undo_summary,
     "compact": _compact,
     "undo_edit": _undo_edit,
+    "forget": _forget,
     "rewind": _rewind,
     "configure": _configure,
     "set_mode": _set_mode,

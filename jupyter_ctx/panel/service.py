@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from ..core.entries import (
     EditUndoneEntry,
     Entry,
     MessageEntry,
+    PlanEntry,
     RewindEntry,
     SummaryEditEntry,
     SummaryUndoEntry,
@@ -33,6 +34,7 @@ from ..core.events import (
     CtxEvent,
     StepStarted,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -50,7 +52,7 @@ from .log import PanelLog
 from .prompts import Prompt, Work, label_of
 from .questions import Questions
 from .sink import PanelSink
-from .wire import Around, Decision, Item, cut, item_of, result_counted
+from .wire import Around, Decision, Item, cut, item_of, plan_changed, result_counted
 
 if TYPE_CHECKING:
     from ..ipython.agent import Agent
@@ -108,6 +110,7 @@ class PanelService:
         self._inputs: dict[str, Json] = {}
         self._decisions: dict[str, Decision] = {}
         self._edited_by: dict[int, str] = {}
+        self._doing: set[asyncio.Task[None]] = set()
         self._seen_entries = 0
         self._seen_session: str | None = None
         agent.panel = self
@@ -257,6 +260,17 @@ class PanelService:
         """
         return seq is None or seq >= self._known_from
 
+    def do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something on the loop, beside what runs; it answers by itself and raises nothing."""
+
+        def begin() -> None:
+            task = asyncio.ensure_future(act())
+            self._doing.add(task)
+            task.add_done_callback(self._doing.discard)
+
+        self.start_loop()
+        self.agent.bridge.post(begin)
+
     def run_work(self, work: Work) -> None:
         """Do something as a turn is done. Raises RefusedError while anything runs."""
         with self._lock:
@@ -392,8 +406,10 @@ class PanelService:
             case ToolStarted(tool_use_id=tool_use_id, input=given):
                 self._running_tool, self._inputs[tool_use_id] = tool_use_id, given
                 self._sink = None
-            case ToolFinished():
+            case ToolFinished(tool_use_id=tool_use_id) if tool_use_id == self._running_tool:
                 self._running_tool = None
+            case ToolProgress(tool_use_id=tool_use_id):  # of a sub-agent, whose code may run next
+                self._running_tool, self._sink = tool_use_id, None
             case _:
                 pass
         if (item := item_of(event, self._around(event, session))) is not None:
@@ -596,9 +612,13 @@ class PanelService:
                 return [{"kind": "summary_changed", "n": n, "condition": "edited"}]
             case SummaryUndoEntry(n=n):
                 return [{"kind": "summary_changed", "n": n, "condition": "undone"}]
+            case PlanEntry(turn=turn, items=items, by="user"):
+                return [plan_changed(turn, items)]
             case RewindEntry(turn=turn):
                 self.log.forget(turn)
-                return [{"kind": "rewound", "turn": turn}]
+                current = self.agent.current
+                plan = () if current is None else current.plan
+                return [{"kind": "rewound", "turn": turn}, plan_changed(turn, plan)]
             case _:
                 return []
 

@@ -19,7 +19,9 @@ from ..core.events import (
     CompactionStarted,
     ContextChanged,
     CtxEvent,
+    MemoryChanged,
     NoteAdded,
+    PlanChanged,
     ResultOffloaded,
     RetryScheduled,
     StepDiscarded,
@@ -29,10 +31,12 @@ from ..core.events import (
     TextFinished,
     ThinkingDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnFinished,
     TurnStarted,
 )
+from ..core.plan import PlanItem
 from ..core.preview import clean_text
 from ..ipython import words
 
@@ -94,11 +98,17 @@ def item_of(event: CtxEvent, around: Around | None = None) -> Item | None:
             return _turn_started(event, about)
         case ToolStarted() | ToolFinished():
             return _tool(event, about)
+        case ToolProgress(turn=turn, tool_use_id=tool_use_id, text=text):
+            return tool_output(turn, tool_use_id, text)
         case TurnFinished():
             return _turn_finished(event, about)
         case CompactionFinished():
             first, last = about.replaced
             return _plain("compaction_finished", event, first_turn=first, last_turn=last)
+        case PlanChanged(turn=turn, items=items):
+            return plan_changed(turn, items)
+        case MemoryChanged(turn=turn, facts=facts, is_undone=undone):
+            return memory_changed(turn, facts, is_undone=undone)
         case RetryScheduled():
             return _plain("retry_scheduled", event, at=about.at)
         case StepFinished():
@@ -275,6 +285,22 @@ def tool_output(turn: int, tool_use_id: str, text: str) -> Item:
 def result_counted(turn: int, tool_use_id: str, tokens: int) -> Item:
     """Return the item that says how many tokens of a result the model sees, about."""
     return _item("result_counted", turn=turn, tool_use_id=tool_use_id, tokens=tokens)
+
+
+def plan_changed(turn: int, items: Sequence[PlanItem]) -> Item:
+    """Return the item that says what the plan is now; without items there is none any more."""
+    return _item("plan_changed", turn=turn, items=plan_json(items))
+
+
+def plan_json(items: Sequence[PlanItem]) -> list[Item]:
+    """Return the plan's items as JSON."""
+    return [{"text": cut(item.text, INPUT_CHARS), "state": item.state} for item in items]
+
+
+def memory_changed(turn: int, facts: Sequence[str], *, is_undone: bool) -> Item:
+    """Return the item that says which facts are kept for later sessions, or taken out again."""
+    told = [cut(fact, INPUT_CHARS) for fact in facts]
+    return _item("memory_changed", turn=turn, facts=told, is_undone=is_undone)
 
 
 def kernel_awaited(is_waiting: bool) -> Item:

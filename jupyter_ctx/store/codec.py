@@ -35,6 +35,7 @@ from ..core.blocks import (
     block_to_wire,
 )
 from ..core.entries import (
+    AgentEntry,
     CacheMiss,
     CompactionEntry,
     CompactionFailedEntry,
@@ -49,6 +50,7 @@ from ..core.entries import (
     ModelEntry,
     OverflowEntry,
     PinEntry,
+    PlanEntry,
     PrefixEntry,
     Reinjected,
     RepairEntry,
@@ -60,6 +62,7 @@ from ..core.entries import (
     UnknownEntry,
     UnpinEntry,
 )
+from ..core.plan import PlanItem
 from ..core.usage import Usage
 from ..errors import StoreError
 
@@ -74,6 +77,7 @@ TYPES: Mapping[str, type] = {
     "compaction": CompactionEntry,
     "compaction_failed": CompactionFailedEntry,
     "spent": SpentEntry,
+    "agent": AgentEntry,
     "overflow": OverflowEntry,
     "count": CountEntry,
     "edit": EditEntry,
@@ -83,13 +87,14 @@ TYPES: Mapping[str, type] = {
     "rewind": RewindEntry,
     "pin": PinEntry,
     "unpin": UnpinEntry,
+    "plan": PlanEntry,
     "exclude": ExcludeEntry,
     "repair": RepairEntry,
 }
 """The name of every kind of entry in a line's `type`. UnknownEntry has none: it brings its own."""
 
 _NAMES = {kind: name for name, kind in TYPES.items()}
-_THINKING_TYPES = ("thinking", "redacted_thinking")
+_THINKING_TYPES = ("thinking", "redacted_thinking", "reasoning")
 _OWN_TYPES = ("text", "image", "tool_use", "tool_result", *_THINKING_TYPES, "opaque")
 
 Encode: TypeAlias = Callable[[Any], object]
@@ -274,7 +279,7 @@ def _converters(hint: Any) -> tuple[Encode, Decode]:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Message:
         return message_to_json, _message
-    if hint in (Usage, Reinjected, CacheMiss, Edit):
+    if hint in (Usage, Reinjected, CacheMiss, Edit, PlanItem):
         return _record(hint)
     if hint == Json:
         return dict, _object

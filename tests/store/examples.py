@@ -25,6 +25,7 @@ from jupyter_ctx.core.entries import (
     ModelEntry,
     OverflowEntry,
     PinEntry,
+    PlanEntry,
     PrefixEntry,
     Reinjected,
     RepairEntry,
@@ -36,6 +37,7 @@ from jupyter_ctx.core.entries import (
     UnknownEntry,
     UnpinEntry,
 )
+from jupyter_ctx.core.plan import PlanItem
 from jupyter_ctx.core.usage import Usage
 
 THINKING = Thinking(
@@ -124,6 +126,18 @@ EXAMPLES: tuple[Entry, ...] = (
     RewindEntry(9.0, 1),
     PinEntry(9.0, 1, "Use metric units."),
     UnpinEntry(9.0, 1),
+    PlanEntry(
+        9.0,
+        1,
+        1,
+        (
+            PlanItem("Load the sales", "done"),
+            PlanItem("Plot them", "in_progress"),
+            PlanItem("Tell"),
+        ),
+        "agent",
+        "toolu_1",
+    ),
     ExcludeEntry(9.0, 2, "refusal"),
     RepairEntry(10.0, (user(Text("Hi")), assistant(Text("Hello"))), "line 3 was lost"),
     UnknownEntry({"v": 1, "type": "drawing", "z": 1, "a": 2.0}),
