@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .render import CellRenderer, Live
     from .reports import Finding
     from .rules import Rule
+    from .sessions import Shelf
     from .terminal import TerminalRenderer
 
     Renderer = CellRenderer | TerminalRenderer
@@ -109,8 +110,11 @@ class Opener(Protocol):
         """Bring new settings into force between turns. Raises CtxError."""
         ...
 
-    def session_ids(self) -> Sequence[str]:
-        """Return the ids of stored sessions, the newest first."""
+    def make_shelf(self, current: str | None) -> Shelf:
+        """Return the stored sessions; `current` is the id of the kernel's own, None: it has none.
+
+        Raises ConfigError.
+        """
         ...
 
     def known_models(self) -> Sequence[str]:
@@ -244,9 +248,10 @@ class Agent:
             raise PromptError(f"Session {session_id} is the one that is open here.")
         return self._replace(lambda: self.opener.open_stored(session_id, current))
 
-    def session_ids(self) -> Sequence[str]:
-        """Return the ids of stored sessions, the newest first."""
-        return self.opener.session_ids()
+    @property
+    def sessions(self) -> Shelf:
+        """The stored sessions."""
+        return self.opener.make_shelf(None if self._opened is None else self._opened.session.id)
 
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""

@@ -18,6 +18,7 @@ from .markdown import escape
 if TYPE_CHECKING:
     from ..session import Session
     from .permissions import AskPermissions
+    from .sessions import Shelf
 
 MODES: tuple[str, ...] = get_args(PermissionMode)
 MODE_TEXTS = {
@@ -73,8 +74,9 @@ class Host(Protocol):
         """Go on with a session, None: the last one of this folder. Raises StoreError."""
         ...
 
-    def session_ids(self) -> Sequence[str]:
-        """Return the ids of stored sessions, the newest first."""
+    @property
+    def sessions(self) -> Shelf:
+        """The stored sessions."""
         ...
 
     def known_models(self) -> Sequence[str]:
@@ -299,9 +301,23 @@ def _new(host: Host, argument: str) -> Shown:
 
 
 def _resume(host: Host, argument: str) -> Shown:
-    session = host.resume(argument or None)
+    from .sessions import find_session
+
+    session = host.resume(find_session(host.sessions, argument) if argument else None)
     turns = words.count(session.transcript.turn, "turn")
     return _said(f"Resumed session {session.id}: {turns} so far.")
+
+
+def _sessions(host: Host, argument: str) -> Shown:
+    from .sessions import show_sessions
+
+    return show_sessions(host, argument)
+
+
+def _session_choices(host: Host) -> Sequence[str]:
+    from .sessions import session_choices
+
+    return session_choices(host)
 
 
 def _permissions(host: Host, argument: str) -> Shown:
@@ -429,12 +445,22 @@ _ALL = (
     ),
     Command("new", "/new", "start another session", "/new", _new),
     Command(
+        "sessions",
+        "/sessions [TEXT]",
+        "list sessions, or find them by title and prompts; full TEXT searches every message; "
+        "delete ID, trash, restore ID",
+        "/sessions churn",
+        _sessions,
+        _session_choices,
+    ),
+    Command(
         "resume",
-        "/resume [ID]",
-        "go on with a session; without an id the last one of this folder",
-        "/resume",
+        "/resume [ID or TEXT]",
+        "go on with a session, by its id or words of its title and prompts; without them the last "
+        "one of this folder",
+        "/resume churn",
         _resume,
-        lambda host: host.session_ids(),
+        lambda host: host.sessions.ids(),
     ),
     Command(
         "permissions",

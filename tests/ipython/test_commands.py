@@ -36,8 +36,10 @@ from jupyter_ctx.ipython.reports import (
     table,
 )
 from jupyter_ctx.ipython.rules import Rule
+from jupyter_ctx.ipython.sessions import Shelf
 from jupyter_ctx.ipython.wayback import model_lines
 from jupyter_ctx.session import Session
+from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import (
     FakeFiles,
     FakeKernel,
@@ -90,8 +92,9 @@ class Host:
     def resume(self, session_id: str | None) -> Session:
         return self.session
 
-    def session_ids(self) -> Sequence[str]:
-        return ["20260102-1", "20260101-1"]
+    @property
+    def sessions(self) -> Shelf:
+        return Shelf(SessionStore(None), self.session.id)
 
     def known_models(self) -> Sequence[str]:
         return ["claude-a", "demo"]
@@ -154,7 +157,6 @@ def test_arguments_complete(host: Host) -> None:
     """An argument completes to what the command takes."""
     assert complete(host, "/permissions p") == ["plan"]
     assert complete(host, "/model cl") == ["claude-a"]
-    assert complete(host, "/resume 20260101") == ["20260101-1"]
     assert complete(host, "/nothing x") == []
 
 

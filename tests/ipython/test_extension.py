@@ -173,7 +173,7 @@ def test_errors_fail_the_cell_in_one_sentence(kernel: RealKernel, server: FakeAn
         ("%agent /contxt", "Nearest: /context"),
         ("%agent /summary 3", "no compaction yet"),
         ("%agent /permissions never", "use one of ask, edits, auto, plan"),
-        ("%agent /resume nothing", "no session 'nothing'"),
+        ("%agent /resume nothing", "No session has that id"),
     ],
 )
 def test_bad_input_is_one_sentence(
