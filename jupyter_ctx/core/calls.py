@@ -15,9 +15,16 @@ from .moment import Moment
 from .ports import Delta, Request
 from .recovery import next_wait
 from .reply import Reply
+from .usage import Usage
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+CUT_CURE = (
+    "Give it a longer context (Ollama: `OLLAMA_CONTEXT_LENGTH`; llama.cpp: `--ctx-size`; LM "
+    "Studio: the model's context length), or set `window_tokens` to the one it has, so that the "
+    "conversation is compacted in time."
+)
 
 
 def new_reply(engine: Engine, turn: int, step: int, first_block: int) -> Reply:
@@ -105,6 +112,7 @@ def store_reply(
     message = Message("assistant", content)
     done, window = reply.done, engine.window
     usage = done.usage if done else None
+    _warn_if_cut(engine, usage)
     if usage is not None and window is not None and (usage.input_tokens or 0) > window:
         usage = None
     raw_tokens = engine.meter.raw_new(engine.transcript) if done else None
@@ -123,3 +131,16 @@ def store_reply(
             cache_miss=done.cache_miss if done else None,
         )
     )
+
+
+def _warn_if_cut(engine: Engine, usage: Usage | None) -> None:
+    """Say once that the provider seems to have left out a part of the prompt without a word."""
+    counted = usage.input_tokens if usage else None
+    estimate = engine.meter.find_cut(counted, engine.transcript)
+    if estimate is not None and counted is not None:
+        engine.note(
+            "warning",
+            f"The server counted {counted:,} tokens of a prompt of about {estimate:,}: it seems to "
+            "leave out its beginning.",
+            CUT_CURE,
+        )

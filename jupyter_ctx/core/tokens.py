@@ -144,6 +144,7 @@ class TokenMeter:
         self._outputs: dict[int, tuple[Message, int]] = {}
         self._bases: list[_Base] = []
         self._told: _Base | None = None
+        self._is_cut = False
         self._new = _Tally()
         self._all = _Tally()
         self._weight, self._weighed = Weight(), 0
@@ -168,6 +169,7 @@ class TokenMeter:
             case ModelEntry(model=model):
                 if self._model not in (None, model):
                     self._true = self._estimated = 0.0
+                    self._is_cut = False
                     self._void(transcript.view)
                 self._model = model
             case OverflowEntry(actual_tokens=int(tokens)):
@@ -229,6 +231,21 @@ class TokenMeter:
         fixed = self._fixed_since_base(view, len(view))
         is_believed = self._is_believed(tokens, self.raw_new(transcript), fixed)
         return is_believed and tokens >= max(1, LEAST_RATIO * estimate)
+
+    def find_cut(self, input_tokens: int | None, transcript: Transcript) -> int | None:
+        """Return what the prompt takes by the estimate if a provider counted only a part of it.
+
+        Under half of what was sent without the replies, whose own thinking is counted once and not
+        sent again. To be asked before the reply is appended; answered once for a model, since
+        every later prompt would be the same news.
+        """
+        raw = self._base.raw + self.raw_new(transcript)
+        estimate = math.ceil(raw * self.factor)
+        is_cut = input_tokens is not None and 0 < input_tokens < LEAST_RATIO * estimate
+        if self._is_cut or not is_cut or estimate < BELIEVED_TOKENS:
+            return None
+        self._is_cut = True
+        return estimate
 
     def prefix_tokens(self, factor: float) -> int:
         """Return the estimated tokens of system and tools, calibrated by `factor`."""
