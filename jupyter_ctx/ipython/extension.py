@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -28,12 +29,14 @@ from .recorder import CellRecorder
 from .traits import JupyterCtx
 
 if TYPE_CHECKING:
-    from ..core.ports import Model, ModelFacts
+    from ..core.ports import Memory, Model, ModelFacts
     from ..panel.cell import PanelCells
     from ..panel.door import Door
     from ..panel.service import PanelService
     from ..session import Session
     from ..store.sessions import AnySession, SessionStore
+    from ..surroundings import Folder
+    from ..surroundings.watch import FolderWatch
     from ..tools import Registry
     from ..tools.files import FileTools
     from ..tools.project import Project
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from .redaction import LiveRedactor
     from .reports import Finding
     from .sessions import Shelf
+    from .start import SessionStart
     from .updates import KernelUpdates
     from .workspace import ProjectWorkspace
 
@@ -161,13 +165,42 @@ class Wiring:
         self._explicit = explicit
         self._redactor: LiveRedactor | None = None
         self._users: tuple[Callable[[Settings], None], ...] = ()
+        self._folder: tuple[tuple[str, str, Path | None], Folder] | None = None
 
     def settings(self) -> Settings:
         """Return the settings in force, without a home those of no file. Raises ConfigError."""
+        own = self._own_settings()
+        of_project = self._find_folder(own).settings()
+        return load_settings(self._explicit(), project=of_project) if of_project else own
+
+    def _own_settings(self) -> Settings:
+        """Return the settings without those of the project's folder. Raises ConfigError."""
         try:
             return load_settings(self._explicit())
         except RuntimeError:  # there is no home folder to look for settings.json in
             return make_settings({**read_env(os.environ), **self._explicit()})
+
+    @property
+    def folder(self) -> Folder:
+        """The project's folder, what it and the home add, and what of it is in force."""
+        return self._find_folder(self._own_settings())
+
+    def _find_folder(self, settings: Settings) -> Folder:
+        from ..store.trust import TrustFile
+        from ..surroundings import Folder
+        from ..tools.project import find_root
+
+        try:
+            home = find_home(settings)
+        except (ConfigError, RuntimeError):
+            home = None
+        notebook = place.find_notebook(self._shell.user_ns, os.environ)
+        here = os.path.dirname(notebook) if notebook else place.find_folder()
+        key = (find_root(notebook, here), here, home)
+        if self._folder is None or self._folder[0] != key:
+            folder = Folder(key[0], here or key[0], home, TrustFile(home, place.today))
+            self._folder = (key, folder)
+        return self._folder[1]
 
     def redact(self, text: str) -> str:
         """Return `text` without the program's own keys, those set since the start included."""
@@ -241,14 +274,28 @@ class Wiring:
             name, why = choose_model(settings, os.environ)
             notebook = self._notebook(kernel)
             seen = Seen()
-            updates = self._updates(kernel, notebook, seen)
+            watch = self._watch(lambda: session)
+            updates = self._updates(kernel, notebook, seen, watch, lambda: session)
             told = ToolNotebook(notebook, updates.note_applied)
             files = self._files(settings, notebook, seen)
+            memory = self._memory(settings, files.project)
             tools = make_tools(
-                kernel, StoredTexts(stored), settings, notebook=told, seen=seen, files=files
+                kernel,
+                StoredTexts(stored),
+                settings,
+                notebook=told,
+                seen=seen,
+                files=files,
+                memory=memory,
+                skills=lambda: self.folder.skills(),
             )
-            workspace = ProjectWorkspace(files.project, lambda: session.transcript)
-            ports = self._ports(stored, kernel, tools, name, files, updates, workspace)
+            workspace = ProjectWorkspace(
+                files.project, lambda: session.transcript, lambda: self.folder.skills()
+            )
+            start = self._start(memory, lambda: session.facts.window_tokens, watch)
+            ports = self._ports(
+                stored, kernel, tools, name, files, updates, workspace, memory, start
+            )
             where = Place(
                 stored.session_id,
                 stored.info.notebook,
@@ -288,6 +335,8 @@ class Wiring:
         files: FileTools,
         updates: KernelUpdates,
         workspace: ProjectWorkspace,
+        memory: Memory,
+        start: SessionStart,
     ) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
@@ -310,6 +359,9 @@ class Wiring:
             files=ProjectFiles(files.project),
             updates=updates,
             workspace=workspace,
+            agents=stored,
+            memory=memory,
+            start=start,
         )
 
     def _files(self, settings: Settings, notebook: Document, seen: Seen) -> FileTools:
@@ -331,15 +383,59 @@ class Wiring:
         notebook = place.find_notebook(self._shell.user_ns, os.environ)
         return Project(find_root(notebook, place.find_folder()), guarded)
 
-    def _updates(self, kernel: IPythonKernel, notebook: Document, seen: Seen) -> KernelUpdates:
+    def _watch(self, session: Callable[[], Session]) -> FolderWatch:
+        """Return what tells the model of the project's folder."""
+        from ..surroundings.watch import FolderWatch
+
+        return FolderWatch(
+            lambda: self.folder, lambda: session().facts.window_tokens, os.environ, self.redact
+        )
+
+    def _start(
+        self, memory: Memory, window: Callable[[], int | None], watch: FolderWatch
+    ) -> SessionStart:
+        """Return what connects and is described before a session's first turn."""
+        from .recall import MemorySection
+        from .start import SessionStart
+
+        section = MemorySection(memory, window)
+        return SessionStart(
+            [section.connect, watch.connect], [watch.describe, section.describe], self.redact
+        )
+
+    def _memory(self, settings: Settings, project: Project) -> Memory:
+        """Return what is kept of the project across sessions; without a home nothing is."""
+        from ..core.absent import NoMemory
+        from ..store.memory import MemoryFile
+
+        try:
+            home = find_home(settings)
+        except (ConfigError, RuntimeError):
+            return NoMemory()
+        return MemoryFile(home, project.root, place.today, self.redact)
+
+    def _updates(
+        self,
+        kernel: IPythonKernel,
+        notebook: Document,
+        seen: Seen,
+        watch: FolderWatch,
+        session: Callable[[], Session],
+    ) -> KernelUpdates:
         """Return who watches what changes between turns; the agent's own runs are told to it."""
+        from .foldernews import FolderNews
         from .updates import KernelUpdates, Surroundings
 
         def look_around() -> Surroundings:
             return Surroundings(place.today(), place.find_folder())
 
+        def look_further() -> FolderNews:
+            return FolderNews(watch, session().transcript)
+
         call = self._agent.bridge.call
-        updates = KernelUpdates(kernel, notebook, kernel.look_at_names, call, look_around, seen)
+        updates = KernelUpdates(
+            kernel, notebook, kernel.look_at_names, call, look_around, seen, look_further
+        )
         kernel.watcher = updates
         return updates
 
