@@ -27,7 +27,7 @@ from .core import background
 from .core.absent import NoAgents, NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.answers import find_answer
 from .core.attachments import Attachment
-from .core.blocks import Block, Json, title_of, user
+from .core.blocks import Block, title_of, user
 from .core.breaks import find_cache_misses
 from .core.budget import Budget
 from .core.compaction_request import Attempt

@@ -50,6 +50,7 @@ from .events import (
     TurnStarted,
 )
 from .exact import count_if_near
+from .hooked import before_prompt, before_stop
 from .offload import LEAST_RESULT_TOKENS
 from .ports import ReplyDone
 from .prompt import Prompt, record_prompt
@@ -106,7 +107,8 @@ class _TurnOver(Exception):
 class Turn:
     """The turn under way. `prepare` asks about the model; it may raise a ModelError.
 
-    `paused` is the reply that goes on when it is sent back as it came.
+    `paused` is the reply that goes on when it is sent back as it came. `holds` is how often a Stop
+    hook had the model go on.
     """
 
     engine: Engine
@@ -115,6 +117,7 @@ class Turn:
     prepare: Callable[[], Awaitable[None]]
     budget: Budget = field(default_factory=Budget)
     step: int = 0
+    holds: int = 0
     blocks: int = 0
     last_text: str = ""
     state: TurnState = field(init=False)
@@ -149,8 +152,12 @@ class Turn:
         try:
             yield TurnStarted(self.number, redact(self.prompt.text))
             await self.prepare()
+            await self._ask_hooks()
+            for note in engine.take_notes():
+                yield note
             record_prompt(engine, self.prompt, self.number, await load_update(engine))
             self.is_recorded = True
+            engine.start_words = ""
             yield ContextChanged(self.number)
             async with aclosing(self._steps()) as events:
                 async for event in events:
@@ -184,6 +191,16 @@ class Turn:
             seconds=engine.ports.clock.monotonic() - started,
             error=over.error,
         )
+
+    async def _ask_hooks(self) -> None:
+        """Let hooks see the prompt; what they say goes with it. Raises _TurnOver if one blocks it.
+
+        Nothing is recorded then, so the prompt can be sent again.
+        """
+        words = await before_prompt(self.engine, self.prompt.text)
+        if words.blocked_by is not None:
+            raise _TurnOver("failed", "hook", words.blocked_by)
+        self.prompt = replace(self.prompt, hooked=words.text)
 
     def _record_note(self, *content: Block) -> None:
         """Record what the program says in the user's place."""
@@ -345,6 +362,8 @@ class Turn:
                     engine.note("warning", f"The answer is not complete: {CUT_SHORT[reason]}.")
                 elif self._was_nudged(reply):
                     return
+                if await self._was_held(reply, is_complete=reason not in CUT_SHORT):
+                    return
                 raise _TurnOver("done", reason)
             case RaiseOutput():
                 yield StepDiscarded(self.number, self.step)
@@ -380,13 +399,16 @@ class Turn:
             yield event
         self.state = self._fresh_state()
         uses = [block for block in reply.blocks if isinstance(block, ToolUse)]
-        calls = ToolCalls(self.engine, self.number, self.step, uses)
+        calls = ToolCalls(self.engine, self.number, self.step, uses, take_turn=take_agent_turn)
         async with aclosing(calls.run()) as events:
             async for event in events:
                 yield event
         yield ContextChanged(self.number)
         if calls.interrupted:
             raise _TurnOver("stopped", "stopped")
+        if calls.ended_by is not None:
+            self.engine.note("info", "A hook ended the turn.", calls.ended_by)
+            raise _TurnOver("done", "hook")
 
     def _can_compact(self, outcome: Replied | Failed) -> bool:
         """Say whether a compaction may come by itself; one that drops images helps where bytes do.
@@ -404,6 +426,18 @@ class Turn:
             return False
         self._record_note(Text(self.budget.words))
         self.budget = self.budget.nudge()
+        self.state = self._fresh_state()
+        return True
+
+    async def _was_held(self, reply: Reply, *, is_complete: bool) -> bool:
+        """Have the model go on if a Stop hook says so; an empty answer is an end."""
+        answer = text_of(reply.blocks)
+        can_hold = is_complete and bool(answer.strip())
+        text = await before_stop(self.engine, answer, self.holds, can_hold=can_hold)
+        if not text:
+            return False
+        self._record_note(Text(text))
+        self.holds += 1
         self.state = self._fresh_state()
         return True
 
@@ -522,6 +556,15 @@ class Turn:
         results = orphan_results(engine.transcript.view)
         note = STOPPED_TEXT if outcome == "stopped" else f"[The turn failed: {error}]"
         self._record_note(*results, Text(note))
+
+
+def take_agent_turn(engine: Engine, text: str, number: int) -> AsyncGenerator[CtxEvent, None]:
+    """Run a sub-agent's turn: on what the model was told already, and without a budget."""
+
+    async def prepare() -> None:
+        """The parent's turn has asked about the model."""
+
+    return Turn(engine, Prompt(text), number, prepare).run()
 
 
 def _without_calls(blocks: Sequence[Block]) -> tuple[Block, ...]:
