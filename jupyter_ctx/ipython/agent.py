@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..core.blocks import ToolUse
     from ..core.events import CtxEvent, TurnFinished
     from ..session import Session
+    from ..surroundings import Folder
+    from ..tools.mcp import McpServers, ServerReport
     from .asked import Asked
     from .asking import InputAsker
     from .attach import Attacher
@@ -70,7 +72,8 @@ class Opened:
 
     `resumed`: it has turns, and they ran in another kernel. `why` says, in a few words, why this
     model was chosen. `rules` keeps what the user allows for the session, None: nothing does;
-    `targets` looks at what calls would act on, `attacher` at what prompts mention.
+    `targets` looks at what calls would act on, `attacher` at what prompts mention. `servers` are
+    its MCP servers, None: there are none.
     """
 
     session: Session
@@ -81,6 +84,7 @@ class Opened:
     rules: RuleStore | None = None
     targets: Look | None = None
     attacher: Attacher | None = None
+    servers: McpServers | None = None
 
 
 class Opener(Protocol):
@@ -104,6 +108,11 @@ class Opener(Protocol):
 
     def open_stored(self, session_id: str | None, current: str | None) -> Opened:
         """Open a session; None: the newest of this folder but the current one. Raises CtxError."""
+        ...
+
+    @property
+    def folder(self) -> Folder:
+        """The project's folder, and what it and the home add. Raises ConfigError."""
         ...
 
     def refresh(self, session: Session, settings: Settings) -> None:
@@ -256,6 +265,29 @@ class Agent:
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""
         return self.opener.known_models()
+
+    @property
+    def folder(self) -> Folder:
+        """The project's folder, and what it and the home add. Raises ConfigError."""
+        return self.opener.folder
+
+    @property
+    def servers(self) -> Sequence[ServerReport]:
+        """The MCP servers of the session as they stand now. Raises CtxError."""
+        return () if (servers := self._mcp) is None else servers.report()
+
+    def restart_server(self, name: str) -> str:
+        """Reach an MCP server again and return how that came out; blocks. Raises ToolError."""
+        servers = self._mcp
+        if servers is None:
+            raise PromptError("This session has no MCP servers.")
+        return self.bridge.wait(lambda: servers.restart(name))
+
+    @property
+    def _mcp(self) -> McpServers | None:
+        session = self.session  # opened if there is none yet
+        opened = self._opened
+        return opened.servers if opened is not None and opened.session is session else None
 
     def show_panel(self) -> None:
         """Show the panel below the running cell. Raises PromptError where there is none."""

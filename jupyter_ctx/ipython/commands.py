@@ -17,6 +17,8 @@ from .markdown import escape
 
 if TYPE_CHECKING:
     from ..session import Session
+    from ..surroundings import Folder
+    from ..tools.mcp import ServerReport
     from .permissions import AskPermissions
     from .sessions import Shelf
 
@@ -81,6 +83,20 @@ class Host(Protocol):
 
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""
+        ...
+
+    @property
+    def folder(self) -> Folder:
+        """The project's folder, and what it and the home add. Raises ConfigError."""
+        ...
+
+    @property
+    def servers(self) -> Sequence[ServerReport]:
+        """The MCP servers of the session as they stand now. Raises CtxError."""
+        ...
+
+    def restart_server(self, name: str) -> str:
+        """Reach an MCP server again and return how that came out. Raises ToolError."""
         ...
 
     def show_panel(self) -> None:
@@ -381,6 +397,30 @@ def _doctor(host: Host, argument: str) -> Shown:
     return Shown(*reports.doctor_report(host.find_faults()))
 
 
+def _trust(host: Host, argument: str) -> Shown:
+    from .trusting import trust
+
+    return trust(host, argument)
+
+
+def _skills(host: Host, argument: str) -> Shown:
+    from .trusting import skills
+
+    return skills(host, argument)
+
+
+def _mcp(host: Host, argument: str) -> Shown:
+    from .mcp import mcp
+
+    return mcp(host, argument)
+
+
+def _server_choices(host: Host) -> Sequence[str]:
+    from .mcp import server_choices
+
+    return server_choices(host)
+
+
 def _said(*lines: str) -> Shown:
     return Shown("  \n".join(escape(line) for line in lines), "\n".join(lines))
 
@@ -477,6 +517,25 @@ _ALL = (
         "/model demo",
         _model,
         lambda host: host.known_models(),
+    ),
+    Command(
+        "trust",
+        "/trust [allow [N …]]",
+        "show what this folder would add; allow puts it in force as shown, revoke ends that",
+        "/trust",
+        _trust,
+        lambda host: ("allow", "revoke"),
+    ),
+    Command(
+        "skills", "/skills", "the skills there are, from where, in force or not", "/skills", _skills
+    ),
+    Command(
+        "mcp",
+        "/mcp",
+        "the MCP servers: state, tools, and why one is not there; restart NAME reaches one again",
+        "/mcp",
+        _mcp,
+        _server_choices,
     ),
     Command("panel", "/panel", "show the panel below the cell", "/panel", _panel),
     Command("doctor", "/doctor", "look for faults, and what to do about each", "/doctor", _doctor),

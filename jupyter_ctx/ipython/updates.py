@@ -31,6 +31,7 @@ from ..core.ports import (
 from ..tools.notebook import load_views
 from ..tools.outline import CellView
 from ..tools.seen import Seen
+from .foldernews import FolderNews
 from .news import News, is_outline_due, tell_changes, tell_outline
 from .watched import (
     CellMark,
@@ -94,7 +95,8 @@ class KernelUpdates:
     """Watches one kernel and its notebook.
 
     `look_at_names` gives the user's names and how many more there are; it is called on the main
-    thread, by `on_main`. `seen` is told which cells' sources an update gave whole.
+    thread, by `on_main`. `seen` is told which cells' sources an update gave whole. `folder` tells
+    of the project's folder.
     """
 
     def __init__(
@@ -105,7 +107,9 @@ class KernelUpdates:
         on_main: Callable[[Callable[[], Names]], Awaitable[Names]],
         surroundings: Callable[[], Surroundings] = Surroundings,
         seen: Seen | None = None,
+        folder: Callable[[], FolderNews] = FolderNews,
     ) -> None:
+        self._folder = folder
         self._kernel = kernel
         self._notebook = notebook
         self._look_at_names = look_at_names
@@ -125,7 +129,11 @@ class KernelUpdates:
         old = self._find_known(seen)
         around = self._surroundings()
         now = self._snapshot(state, views, names, more_names, around, old)
-        news = await asyncio.to_thread(_tell, old, now, state, views, around, most_chars)
+        marks, said = await self._folder().load(old.around if old else {}, most_chars // 2)
+        now = replace(now, around=marks)
+        room = most_chars - len(said)
+        news = await asyncio.to_thread(_tell, old, now, state, views, around, room)
+        news.text = "\n\n".join(filter(None, (said, news.text)))
         with self._lock:
             self._news = news
             self._known[now.key] = now

@@ -46,7 +46,8 @@ class Snapshot:
 
     `kernel` tells one kernel's life from another's: objects and runs are of one life only. `n` is
     its number in that life. `source` is NotebookState's; `cwd` a digest of the working folder;
-    `more_cells` and `more_names` count what is not in it.
+    `more_cells` and `more_names` count what is not in it. `around` is what FolderNews keeps of the
+    project's folder; no difference in it is told from here.
     """
 
     kernel: str = ""
@@ -58,6 +59,7 @@ class Snapshot:
     cwd: str = ""
     more_cells: int = 0
     more_names: int = 0
+    around: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -83,6 +85,7 @@ class Snapshot:
             "date": self.date,
             "cwd": self.cwd,
             "more": [self.more_cells, self.more_names],
+            "around": dict(self.around),
         }
 
     def in_kernel(self, kernel: str) -> Snapshot:
@@ -109,6 +112,7 @@ def read_snapshot(seen: Json | None) -> Snapshot | None:
             cwd=str(found["cwd"]),
             more_cells=int(found["more"][0]),
             more_names=int(found["more"][1]),
+            around={str(key): str(one) for key, one in found.get("around", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         return None  # an edited file: then nothing is known, and an outline is told
@@ -185,7 +189,10 @@ def diff(old: Snapshot, new: Snapshot) -> Changes:
 
 
 def apply(old: Snapshot, changes: Changes) -> Snapshot:
-    """Return `old` with the changes made: what `diff` compared it with, but for key and source."""
+    """Return `old` with the changes made: what `diff` compared it with.
+
+    Key, source and `around` stay.
+    """
     marks = {**old.by_id, **{name: mark for name, (_, mark) in changes.changed.items()}}
     placed = [*changes.inserted, *changes.moved]
     marks |= {one.cell.id: one.cell for one in placed}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
+from ..core.preview import clean_text
 from .folder import ContextFile
 from .git import Repository
 from .offers import Offer, told_names
@@ -31,15 +32,14 @@ CONTEXT_RULE = "What the user's files say of this project. Where they differ, th
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing: `key` tells it from the others ("context:AGENTS.md"), `text` is what is told."""
+    """One thing: `key` tells it from the others ("context:AGENTS.md"), `text` is what is told.
+
+    `digest` is a short one of all that it says, also of what had no place in the text.
+    """
 
     key: str
     text: str
-
-    @property
-    def digest(self) -> str:
-        """A short digest of its text."""
-        return hashlib.blake2b(self.text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def build_around(
         *listed,
         *_files(files, left),
     ]
-    return Around(tuple(Item(item.key, redact(item.text)) for item in items))
+    return Around(tuple(replace(item, text=clean_text(redact(item.text))) for item in items))
 
 
 def build_sections(around: Around) -> str:
@@ -91,10 +91,13 @@ def build_sections(around: Around) -> str:
     return "\n\n".join(filter(None, sections))
 
 
-def find_news(old: Mapping[str, str], now: Around, is_told: Callable[[str], bool]) -> str:
-    """Return what differs from what was known: new and changed items whole, others as gone.
+def find_news(
+    old: Mapping[str, str], now: Around, is_told: Callable[[str], bool], most_chars: int
+) -> str:
+    """Return what differs from what was known: new and changed items, and what is gone.
 
-    `old` are digests by key; `is_told` says of a text whether it stands in the system prompt.
+    `old` are digests by key; `is_told` says of a text whether it stands in the system prompt. Where
+    `most_chars` characters have no room for all, the largest files are named only.
     """
     changed = [
         item
@@ -105,7 +108,7 @@ def find_news(old: Mapping[str, str], now: Around, is_told: Callable[[str], bool
     gone = [key.partition(":")[2] for key in old if key not in keys and ":" in key]
     picked = Around(tuple(changed))
     skills = _texts(picked, "skill")
-    files = _texts(picked, "context")
+    files = _within(_texts(picked, "context"), most_chars - sum(map(len, skills)))
     lines = [
         *_texts(picked, "git"),
         *_texts(picked, "untrusted"),
@@ -120,6 +123,24 @@ def _texts(around: Around, kind: str) -> list[str]:
     return [item.text for item in around.items if item.key.partition(":")[0] == kind]
 
 
+def _within(files: Sequence[str], most_chars: int) -> list[str]:
+    """Return the files; the largest without their text as long as all have no room."""
+    kept = list(files)
+    for text in sorted(files, key=len, reverse=True):
+        if sum(map(len, kept)) > most_chars:
+            head = text.partition("\n")[0]
+            kept[kept.index(text)] = f"{head}[changed: `read_file` reads it]</context_file>"
+    return kept
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def _item(key: str, text: str) -> Item:
+    return Item(key, text, _digest(text))
+
+
 def _listed(skills: Iterable[str]) -> str:
     return "\n".join(["<available_skills>", *skills, "</available_skills>"])
 
@@ -127,7 +148,7 @@ def _listed(skills: Iterable[str]) -> str:
 def _git(repository: Repository) -> Item:
     if not repository.is_asked:
         branch = told_names([repository.branch]) if repository.branch else "none that is known"
-        return Item("git", f"- Git branch: {branch}")
+        return _item("git", f"- Git branch: {branch}")
     lines = [f"- Git branch: `{repository.branch or 'none'}`"]
     if repository.status:
         more = [f"  … and {repository.more:,} more"] if repository.more else []
@@ -136,7 +157,7 @@ def _git(repository: Repository) -> Item:
         lines.append("- Nothing is changed since the last commit.")
     if repository.commits:
         lines += ["- Last commits:", *(f"  {one}" for one in repository.commits)]
-    return Item("git", "\n".join(lines))
+    return _item("git", "\n".join(lines))
 
 
 def _untrusted(offers: Sequence[Offer]) -> list[Item]:
@@ -149,7 +170,7 @@ def _untrusted(offers: Sequence[Offer]) -> list[Item]:
         f"- Not in force, since the user has not trusted it (`/trust`): "
         f"{told_names(names[:MOST_TOLD])}{more}."
     )
-    return [Item("untrusted", text)]
+    return [_item("untrusted", text)]
 
 
 def _skills(skills: Sequence[SkillFile], most_chars: int) -> list[Item]:
@@ -160,7 +181,8 @@ def _skills(skills: Sequence[SkillFile], most_chars: int) -> list[Item]:
         if len(text) > room:
             text = f'<skill name="{skill.name}"></skill>'
         room -= len(text)
-        items.append(Item(f"skill:{skill.name}", text))
+        digest = _digest(f"{skill.description}\n{skill.text}")
+        items.append(Item(f"skill:{skill.name}", text, digest))
     return items
 
 
@@ -177,7 +199,6 @@ def _files(files: Sequence[ContextFile], most_chars: int) -> list[Item]:
             shown += f"\n[The rest has no place here: `read_file` reads {name}.]"
         room -= len(shown)
         body = shown.replace("</context_file", "<\\/context_file").strip()
-        items.append(
-            Item(f"context:{name}", f'<context_file path="{name}">\n{body}\n</context_file>')
-        )
+        whole = f'<context_file path="{name}">\n{body}\n</context_file>'
+        items.append(Item(f"context:{name}", whole, _digest(text)))
     return items[::-1]

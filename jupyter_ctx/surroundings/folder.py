@@ -70,6 +70,8 @@ class Folder:
         self._store = store
         self.fault = ""
         """Why nothing is trusted at the moment (trust.json is damaged, say), "" if it can be."""
+        self.shown: tuple[Offer, ...] | None = None
+        """What the user was shown last and has not answered, None: nothing."""
 
     # What there is ------------------------------------------------------------------------------
 
@@ -145,9 +147,8 @@ class Folder:
         except StoreError as error:
             self.fault = str(error)
             return offers
-        return tuple(
-            replace(one, is_trusted=not one.fault and _row(one.mark) in trusted) for one in offers
-        )
+        known = {(path, part) for path, part, _ in trusted}
+        return tuple(_judged(one, trusted, known) for one in offers)
 
     def _places(self) -> list[str]:
         """Return the folders that may hold a `.jupyter_ctx`, from the root; the nearest last."""
@@ -246,6 +247,14 @@ def _skill_offer(found: Found, folder_name: str, source: str) -> Offer:
     except BadSkillError as error:
         return replace(offer, fault=str(error))
     return replace(offer, name=skill.name, value=skill)
+
+
+def _judged(
+    offer: Offer, trusted: frozenset[tuple[str, str, str]], known: set[tuple[str, str]]
+) -> Offer:
+    is_trusted = not offer.fault and _row(offer.mark) in trusted
+    is_changed = not is_trusted and (offer.path, offer.kind) in known
+    return replace(offer, is_trusted=is_trusted, is_changed=is_changed)
 
 
 def _row(mark: Mark) -> tuple[str, str, str]:

@@ -34,8 +34,9 @@ class Offer:
     `name` is for people (`AGENTS.md`, a skill's name), `source` the file it comes from, counted
     from the project's folder; both as they are, so they are escaped where they are shown. `path` is
     that file's real path, `digest` of what was read, `text` what it says. `fault` says why it
-    cannot be used (then nobody can trust it), "" if it can. `is_trusted`: exactly this is. `value`
-    is what was read of it: the JSON of settings, hooks and servers, a SkillFile.
+    cannot be used (then nobody can trust it), "" if it can. `is_trusted`: exactly this is;
+    `is_changed`: another form of it is. `value` is what was read of it: the JSON of settings, hooks
+    and servers, a SkillFile.
     """
 
     kind: Kind
@@ -46,6 +47,7 @@ class Offer:
     text: str = ""
     fault: str = ""
     is_trusted: bool = False
+    is_changed: bool = False
     value: object = field(default=None, compare=False, repr=False)
 
     @property

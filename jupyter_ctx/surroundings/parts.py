@@ -67,7 +67,7 @@ def _settings_offer(values: Mapping[str, object], source: str, path: str) -> Off
     except ConfigError as error:
         fault = str(error)
     text = (_shown(allowed) if allowed else "") + note
-    return Offer("settings", offer.name, source, path, offer.digest, text, fault, False, allowed)
+    return Offer("settings", offer.name, source, path, offer.digest, text, fault, value=allowed)
 
 
 def _offer(kind: Kind, name: str, source: str, path: str, value: object) -> Offer:
@@ -76,7 +76,7 @@ def _offer(kind: Kind, name: str, source: str, path: str, value: object) -> Offe
     if not isinstance(value, dict):
         fault = f"`{kind}` must be a JSON object"
     return Offer(
-        kind, name or source, source, path, digest_of(value), text[:MOST_SHOWN], fault, False, value
+        kind, name or source, source, path, digest_of(value), text[:MOST_SHOWN], fault, value=value
     )
 
 

@@ -21,6 +21,7 @@ from .python import make_run_code
 from .remember import make_remember
 from .results import ResultReader, make_read_result
 from .seen import Seen
+from .skills import Loadable, make_skill
 from .task import make_task
 
 MCP_PREFIX = "mcp__"
@@ -119,11 +120,13 @@ def make_tools(
     seen: Seen | None = None,
     files: FileTools | None = None,
     memory: Memory | None = None,
+    skills: Callable[[], Sequence[Loadable]] = tuple,
 ) -> Registry:
     """Return the tools over a kernel, its notebook (None: there is none) and stored texts.
 
     `seen` keeps what the model saw of cells; None: a record of its own. `files` are the tools over
     the project's files; None: there is no project. `memory` keeps facts; None: nothing does.
+    `skills` gives the skills in force when one is asked for.
 
     Raises ConfigError when the setting `max_result_chars` names no tool.
     """
@@ -138,6 +141,7 @@ def make_tools(
             make_read_result(results),
             make_remember(memory or NoMemory()),
             make_run_code(kernel),
+            make_skill(skills),
             make_task(),
             make_update_plan(),
         ],
