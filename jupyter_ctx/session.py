@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -19,6 +20,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from .callables import SessionHooks
@@ -63,6 +65,7 @@ from .core.pins import most_pin_tokens, pin_notice
 from .core.planning import record_plan
 from .core.ports import (
     Agents,
+    Cell,
     Clock,
     Counter,
     Fact,
@@ -73,6 +76,7 @@ from .core.ports import (
     Model,
     ModelFacts,
     Notebook,
+    NotebookState,
     Permissions,
     PlanItem,
     Start,
@@ -102,6 +106,8 @@ from .errors import (
     StoreError,
     UndoError,
 )
+from .export.items import early_cells
+from .export.source import Exported, Exporter, Source
 from .prompts import load_prompt
 from .results import Result, Results, SessionFile
 
@@ -171,6 +177,7 @@ class Ports:
     notebook: Notebook = field(default_factory=NoNotebook)
     files: Files = field(default_factory=NoFiles)
     start: Start | None = None
+    exporter: Exporter | None = None
     closers: Sequence[Callable[[], Awaitable[None]]] = ()
     agents: Agents = field(default_factory=NoAgents)
 
@@ -447,6 +454,39 @@ class Session:
             ],
             "state": self._summary_state(entry.n),
         }
+
+    def export(self, path: str | os.PathLike[str], *, over: bool = False) -> Exported:
+        """Write the session to a file; its suffix says how: .ipynb, .md or .jsonl. Blocks.
+
+        The program's own keys are out of it, known shapes too where `redact_known_keys` asks for
+        that. Raises PromptError for another suffix; StoreError if the file is there (`over` writes
+        over it) or cannot be written; BusyError while a turn runs.
+        """
+        exporter, found = self._ports.exporter, list[tuple[Sequence[Cell], NotebookState]]()
+        if exporter is None:
+            raise StoreError("This session is over ports that export nothing.")
+
+        async def look() -> AsyncGenerator[CtxEvent, None]:
+            found.append((await self._ports.kernel.load_cells(), await self._ports.notebook.load()))
+            for note in self._engine.take_notes():
+                yield note
+
+        if self._is_running:
+            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
+        self._ports.runner.run(look, lambda event: None)
+        if not found:
+            raise BusyError("Stopped by you; nothing was exported.")
+        cells, notebook = found[0]
+        source = Source(
+            self.id,
+            tuple(self.transcript.entries),
+            self._ports.store,
+            self._ports.redactor,
+            self._place.version,
+            cells,
+            early_cells(notebook.cells, [cell.id for cell in cells]),
+        )
+        return exporter.save(source, Path(os.path.abspath(path)), over=over)
 
     async def find_missing_names(self, n: int | None = None) -> tuple[str, ...]:
         """Return what summary `n` (the last one) names and the kernel has no more.
