@@ -22,6 +22,7 @@ from .events import CompactionFailed, CompactionFinished, CompactionStarted, Ctx
 from .gathering import build_sections
 from .names import find_missing, missing_line
 from .reply import Reply
+from .toolset import renew_tools
 from .view import kept_messages
 
 
@@ -62,7 +63,12 @@ async def conclude(
     await remember(engine, facts)
     told = await restart_session(engine)
     entry = await _build_entry(engine, attempt, plan, summary, started, told)
+    renewed = renew_tools(engine, entry)
+    if renewed is not None:
+        entry = replace(entry, tokens_after=entry.tokens_after + renewed[1])
     engine.record(entry)
+    if renewed is not None:
+        engine.record(renewed[0])
     attempt.succeeded = True
     yield CompactionFinished(
         attempt.turn,

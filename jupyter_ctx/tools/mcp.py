@@ -7,6 +7,7 @@ lists other tools, changes what can be called at once, and what is told at the n
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class McpServers:
     `load` returns the servers to use, asked once. `folder` is where child processes run, `environ`
     what variables are taken from. `join` is called with a name and tools, which take the place of
     those before under that name. `frozen` returns the names of the tools that the model was told;
-    `window` the model's window in tokens, None: not known.
+    `window` the model's window in tokens, None: not known. `redact` takes the program's keys out.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class McpServers:
         join: Callable[[str, Iterable[Tool]], None],
         frozen: Callable[[], Sequence[str]] = lambda: (),
         window: Callable[[], int | None] = lambda: None,
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._load = load
         self._folder = folder
@@ -74,8 +76,10 @@ class McpServers:
         self._join = join
         self._frozen = frozen
         self._window = window
+        self._redact = redact
         self._servers: dict[str, McpServer] = {}
         self._offers: dict[str, Offer] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self._quiet: logging.NullHandler | None = None
         self._is_loaded = False
         self._is_closed = False
@@ -105,17 +109,23 @@ class McpServers:
         return [said for server in self._servers.values() if (said := self._say(server))]
 
     def _prepare(self) -> None:
-        """Take in which servers there are, and keep what the SDK logs out of the user's cells."""
+        """Take in which servers there are."""
         if self._is_loaded or self._is_closed:
             return
-        self._is_loaded = True
         for entry in self._load():
-            server = McpServer(entry, self._folder, self._environ, self._changed)
-            self._servers[entry.name] = server
-        if self._servers:
+            self._servers[entry.name] = self._make(entry)
+        self._is_loaded = True
+        self._hush()
+
+    def _hush(self) -> None:
+        """Keep what the SDK logs out of the user's cells."""
+        if self._servers and self._quiet is None:
             self._quiet = logging.NullHandler()
             for name in _LOGGERS:
                 logging.getLogger(name).addHandler(self._quiet)
+
+    def _make(self, entry: Entry) -> McpServer:
+        return McpServer(entry, self._folder, self._environ, self._changed, self._redact)
 
     def _changed(self, server: McpServer) -> None:
         """A server is connected, or lists other tools: what can be called is brought up to date."""
@@ -177,14 +187,41 @@ class McpServers:
         From any thread.
         """
         if not self._is_loaded:
-            return [
-                _report(McpServer(entry, "", {}, _ignore), Offer(), ()) for entry in self._load()
-            ]
+            return [_report(self._make(entry), Offer(), ()) for entry in self._load()]
         told = self._frozen()
         return [
             _report(server, self._offers.get(server.name, Offer()), told)
             for server in self._servers.values()
         ]
+
+    def read(self) -> Sequence[Entry] | None:
+        """Return the servers that the files name now; None before the first turn. From any thread.
+
+        Raises what `load` raises.
+        """
+        return tuple(self._load()) if self._is_loaded and not self._is_closed else None
+
+    def use(self, entries: Sequence[Entry]) -> None:
+        """Take in what `read` returned: one that is new is reached, one that is gone let go."""
+        if not self._is_loaded or self._is_closed:
+            return
+        now = {entry.name: entry for entry in entries}
+        for server in [s for name, s in self._servers.items() if now.get(name) != s.entry]:
+            del self._servers[server.name]
+            self._offers.pop(server.name, None)
+            self._join(server.name, ())
+            self._let_go(server)
+        fresh = [self._make(entry) for name, entry in now.items() if name not in self._servers]
+        found = {**self._servers, **{server.name: server for server in fresh}}
+        self._servers = {name: found[name] for name in sorted(found)}
+        self._hush()
+        for server in fresh:
+            server.begin()
+
+    def _let_go(self, server: McpServer) -> None:
+        task = asyncio.get_running_loop().create_task(server.close(), context=contextvars.Context())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def restart(self, name: str) -> str:
         """Let go of a server and reach it again; return how that came out, in a sentence.
@@ -205,7 +242,8 @@ class McpServers:
     async def aclose(self) -> None:
         """Let go of every server at once; no process of theirs is left. May be called again."""
         self._is_closed = True
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
+        closes = (server.close() for server in self._servers.values())
+        await asyncio.gather(*closes, *self._closing)
         if self._quiet is not None:
             for name in _LOGGERS:
                 logging.getLogger(name).removeHandler(self._quiet)
@@ -217,10 +255,6 @@ def _make_tool(server: McpServer, spec: ToolSpec, name: str) -> Tool:
         return await server.call(name, arguments)
 
     return Tool(spec, run, is_checked=False)
-
-
-def _ignore(server: McpServer) -> None:
-    """Nothing follows."""
 
 
 def _report(server: McpServer, offer: Offer, told: Sequence[str]) -> ServerReport:

@@ -42,7 +42,8 @@ class McpServer:
     """One server. All methods are for the loop of the turns; attributes may be read anywhere.
 
     `folder` is where a child process runs. `changed` is called when it is connected or lists other
-    tools. `listed` are its tools as it last listed them, None: it never did.
+    tools; `redact` takes the program's keys out of what is told. `listed` are its tools as it last
+    listed them, None: it never did.
     """
 
     def __init__(
@@ -51,15 +52,17 @@ class McpServer:
         folder: str,
         environ: Mapping[str, str],
         changed: Callable[[McpServer], None],
+        redact: Callable[[str], str],
     ) -> None:
         self.entry = entry
-        self.state: State = "off" if entry.is_off else "failed" if entry.fault else "waiting"
-        self.fault = entry.fault
+        self._state: State = "off" if entry.is_off else "failed" if entry.fault else "waiting"
+        self._fault = entry.fault
         self.listed: tuple[Listed, ...] | None = None
         self.restarts = 0
         self._folder = folder
         self._environ = environ
         self._changed = changed
+        self._redact = redact
         self._watch = Watch()
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
@@ -71,13 +74,24 @@ class McpServer:
         """Its name in the files."""
         return self.entry.name
 
+    @property
+    def state(self) -> State:
+        """How it stands; one that was just lost is not connected any more."""
+        is_lost = self._state == "connected" and self._watch.ended.is_set()
+        return "failed" if is_lost else self._state
+
+    @property
+    def fault(self) -> str:
+        """Why it is not connected, in a clause; "" if it is, or was never to be."""
+        return self._fault or (self._watch.reason if self.state == "failed" else "")
+
     # Reaching it --------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Begin to reach it, unless it is reached, being reached, or not to be."""
-        if self.state in ("off", "connecting", "connected", "closed") or self.entry.fault:
+        if self._state in ("off", "connecting", "connected", "closed") or self.entry.fault:
             return
-        self.state, self.fault = "connecting", ""
+        self._state, self._fault = "connecting", ""
         self._watch, self._settled = Watch(), asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(
             self._live(self._watch, self._settled),
@@ -87,7 +101,7 @@ class McpServer:
 
     async def wait(self) -> None:
         """Wait until it is connected or failed."""
-        if self.state == "connecting":
+        if self._state == "connecting":
             await self._settled.wait()
 
     async def _live(self, watch: Watch, settled: asyncio.Event) -> None:
@@ -98,7 +112,7 @@ class McpServer:
                 async with asyncio.timeout(CONNECT_S):
                     client = await self._enter(stack, watch)
                     self.listed = await client.list_tools()
-                self._client, self.state = client, "connected"
+                self._client, self._state = client, "connected"
                 self._changed(self)
                 settled.set()
                 await self._stay(client, watch)
@@ -108,10 +122,10 @@ class McpServer:
             why = describe(error)
         finally:
             self._client = None
-            if self.state != "closed":
-                self.state = "failed"
-                self.fault = self._tell(watch.reason or why or "the connection was closed")
-            watch.end(self.fault)
+            if self._state != "closed":
+                self._state = "failed"
+                self._fault = self._tell(watch.reason or why or "the connection was closed")
+            watch.end(self._fault)
             settled.set()
 
     async def _enter(self, stack: AsyncExitStack, watch: Watch) -> Client:
@@ -144,7 +158,7 @@ class McpServer:
     def _tell(self, why: str) -> str:
         said = self._watch.said
         text = f"{why}. It said: {said}" if said else why
-        return clip_words(text, WHY_CHARS)
+        return clip_words(self._redact(text), WHY_CHARS)
 
     # Calling ------------------------------------------------------------------------------------
 
@@ -197,18 +211,18 @@ class McpServer:
         """Return the connection; one that was lost is made again, a few times in a row."""
         if self._watch.ended.is_set() and self._task is not None:
             await asyncio.wait({self._task})  # what it leaves is gone first
-        if self.state == "failed" and not self.entry.fault:
+        if self._state == "failed" and not self.entry.fault:
             if self.restarts >= MOST_RESTARTS:
                 raise ToolError(
                     f"The MCP server {self.name} is not reached any more: it was lost "
-                    f"{MOST_RESTARTS} times in a row ({self.fault}). The user can reach it again "
+                    f"{MOST_RESTARTS} times in a row ({self._fault}). The user can reach it again "
                     f"by /mcp restart {self.name}"
                 )
             self.restarts += 1
             self.begin()
         await self.wait()
         if self._client is None:
-            why = "it is turned off" if self.state == "off" else self.fault or "it is closed"
+            why = "it is turned off" if self._state == "off" else self._fault or "it is closed"
             raise ToolError(f"The MCP server {self.name} cannot be reached: {why}")
         return self._client
 
@@ -228,16 +242,16 @@ class McpServer:
     async def restart(self) -> None:
         """Let go of it and reach it again; waits until that came out."""
         await self._let_go()
-        self.state = "off" if self.entry.is_off else "failed" if self.entry.fault else "waiting"
+        self._state = "off" if self.entry.is_off else "failed" if self.entry.fault else "waiting"
         self.restarts = 0
         self.begin()
         await self.wait()
 
     async def close(self) -> None:
         """Let go of it for good; no process of it is left."""
-        self.state = "closed"
+        self._state = "closed"
         await self._let_go()
-        self.state = "closed"
+        self._state = "closed"
 
     async def _let_go(self) -> None:
         task, self._task = self._task, None

@@ -8,9 +8,11 @@ second. Only loaded with the SDK.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import signal
+import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -34,6 +36,9 @@ GRACE_S = 0.5
 
 _READ_BYTES = 2**16
 
+_alive: set[int] = set()
+"""The process groups that this process has begun and not ended."""
+
 
 def child_environment(entry: Entry, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a child: a few plain variables, and what its entry says."""
@@ -50,6 +55,7 @@ async def open_stdio(
     `folder` is where it runs unless the entry says another. Raises ToolError if it cannot start.
     """
     process = await _start(entry, folder, environ)
+    _alive.add(process.pid)
     to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
@@ -69,6 +75,7 @@ async def open_stdio(
             for stream in (to_session, read, write, from_session):
                 stream.close()
             _close_pipes(process)
+            _alive.discard(process.pid)
 
 
 async def _start(entry: Entry, folder: str, environ: Mapping[str, str]) -> Process:
@@ -163,13 +170,13 @@ async def _stop(process: Process) -> None:
     try:
         for sent in (None, signal.SIGTERM):
             if sent is not None:
-                _signal(process, sent)
+                _signal(process.pid, sent)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_S):
                     await _wait(process)
                     break
     finally:
-        _signal(process, signal.SIGKILL)  # what it started and left behind, too
+        _signal(process.pid, signal.SIGKILL)  # what it started and left behind, too
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             await _wait(process)
@@ -181,9 +188,22 @@ async def _wait(process: Process) -> None:
         await asyncio.sleep(0.01)
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
+def _signal(group: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        os.killpg(group, number)
+
+
+def _end_all() -> None:
+    """End what is left when the interpreter ends without a session having been closed."""
+    for group in _alive:
+        _signal(group, signal.SIGTERM)
+    if _alive:
+        time.sleep(GRACE_S)
+    for group in _alive:
+        _signal(group, signal.SIGKILL)
+
+
+atexit.register(_end_all)
 
 
 def _close_pipes(process: Process) -> None:
