@@ -1,4 +1,4 @@
-"""A session that talks to the fake Anthropic server through the real SDK, on a loop of its own."""
+"""A session that talks to a fake server through its real SDK, on a loop of its own."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from jupyter_ctx.config import Settings
-from jupyter_ctx.core.absent import NoHooks, NoMemory, NoWorkspace
+from jupyter_ctx.core.absent import NoAgents, NoHooks, NoMemory, NoWorkspace
 from jupyter_ctx.core.entries import Entry
 from jupyter_ctx.core.events import CtxEvent
-from jupyter_ctx.core.ports import Hooks, Memory, ToolRunner, Workspace
+from jupyter_ctx.core.ports import Agents, Hooks, Memory, Model, Permissions, ToolRunner, Workspace
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.models.anthropic import AnthropicModel
+from jupyter_ctx.models import make_model as make_named
 from jupyter_ctx.models.counting import TiktokenCounter
 from jupyter_ctx.models.facts import table_facts
 from jupyter_ctx.session import Place, Ports, Session, SessionFile
 from jupyter_ctx.testing import AllowAll, FakeClock, FakeKernel, FakeTools, MemoryStore
 from tests.fake_anthropic import FakeAnthropic
+from tests.fake_openai import FakeOpenAI
 
 MODEL = "claude-sonnet-5-5"
 COUNTER = TiktokenCounter()
@@ -68,15 +69,23 @@ def talk(
     hooks: Hooks | None = None,
     memory: Memory | None = None,
     workspace: Workspace | None = None,
+    agents: Agents | None = None,
+    permissions: Permissions | None = None,
     **values: object,
 ) -> Iterator[Session]:
-    """Open a session with `server`; `values` are settings. `kernel` None: that of fake `tools`."""
+    """Open a session with `server`; `values` are settings. `kernel` None: that of fake `tools`.
+
+    With a FakeOpenAI it talks Chat Completions, to the server's own model unless one is named.
+    """
+    family = "OPENAI" if isinstance(server, FakeOpenAI) else "ANTHROPIC"
+    if family == "OPENAI" and model == MODEL:
+        model = f"openai:{next(iter(server.models))}"
     settings = Settings(model=model, **values)  # type: ignore[arg-type]  # checked by Settings
-    environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
+    environ = {f"{family}_BASE_URL": server.url, f"{family}_API_KEY": "sk-ant-test-0123456789"}
     redactor = Redactor({})
 
-    def make_model(name: str) -> AnthropicModel:
-        return AnthropicModel(name, settings, environ, redactor)
+    def make_model(name: str) -> Model:
+        return make_named(name, settings, environ, redactor)
 
     kernel = kernel or (tools.kernel if isinstance(tools, FakeTools) else FakeKernel())
     runner = LoopRunner()
@@ -87,7 +96,7 @@ def talk(
         store=store or MemoryStore(),
         clock=FakeClock(),
         kernel=kernel,
-        permissions=AllowAll(),
+        permissions=permissions or AllowAll(),
         runner=runner,
         redactor=redactor,
         make_model=make_model,
@@ -95,6 +104,7 @@ def talk(
         hooks=hooks or NoHooks(),
         memory=memory or NoMemory(),
         workspace=workspace or NoWorkspace(),
+        agents=agents or NoAgents(),
     )
     session = Session(entries, settings, place, ports)
     try:

@@ -181,6 +181,10 @@ class PrefixWatch:
         self._marks: dict[int, tuple[Message, tuple[int, ...]]] = {}
         self._next = 0
 
+    def follow(self, other: PrefixWatch) -> None:
+        """Compare the first request with the last one that `other` saw, and its old messages."""
+        self._last, self._marks = other._last, dict(other._marks)
+
     def observe(self, entry: Entry) -> None:
         """Take in an entry: what it changes of the prompt is meant."""
         cause = find_cause(entry)

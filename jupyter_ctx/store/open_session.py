@@ -14,8 +14,9 @@ from typing import TextIO, Unpack
 
 from ..core.blocks import tool_uses
 from ..core.entries import EditEntry, Entry, FateEntry, MessageEntry, SessionEntry
-from ..core.ports import ToolOutput
+from ..core.ports import AgentLog, ToolOutput
 from ..errors import StoreError
+from .agents import MemoryAgent, open_agent
 from .files import open_regular, remove_leftovers, replace_file, store_errors
 from .jsonl import TRANSCRIPT, JsonlFile
 from .kept import MemoryResults
@@ -69,6 +70,10 @@ class MemorySession:
     def append(self, entry: Entry) -> None:
         """Add one entry."""
         self._entries.append(entry)
+
+    def open_agent(self, agent_id: str) -> AgentLog:
+        """Begin the transcript of a sub-agent. Raises StoreError."""
+        return MemoryAgent()
 
     def save_result(self, tool_use_id: str, tool: str, output: ToolOutput) -> str:
         """Store a tool's outputs and text; return the text's path, relative to the store's home.
@@ -174,6 +179,10 @@ class OpenSession(MemorySession):
         """
         super().append(entry)
         self._file.append(entry)
+
+    def open_agent(self, agent_id: str) -> AgentLog:
+        """Begin the transcript of a sub-agent in `agents/`. Raises StoreError."""
+        return open_agent(self.path, agent_id)
 
     def update_metadata(self, **fields: Unpack[MetadataFields]) -> None:
         """Change what lists show of this session. Raises StoreError; the old file then stays."""

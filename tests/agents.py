@@ -1,0 +1,89 @@
+"""A conversation with sub-agents, through the real SDK on the strict fake: its script and parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from jupyter_ctx.core.ports import ToolOutput
+from jupyter_ctx.session import Session
+from jupyter_ctx.testing import FakeKernel, FakeTools
+from jupyter_ctx.tools.task import make_task
+from tests.fake_anthropic import FakeAnthropic, FakeModel, Recorded, call
+from tests.talk import MODEL, talk
+
+TASK_LINE = "# The task\n"
+MANY = "for i in range(1500): print('line', i, i * 37 % 101)"
+
+
+def task(prompt: str, description: str = "look around"):
+    """Return a call that starts a sub-agent."""
+    return call("task", description=description, prompt=prompt)
+
+
+def task_of(body: Mapping[str, Any]) -> str | None:
+    """Return the task of the sub-agent that sent a request, None: the conversation itself did."""
+    for message in reversed(body["messages"]):
+        content = message["content"]
+        for block in content if isinstance(content, list) else ():
+            if block["type"] == "text" and TASK_LINE in block["text"]:
+                return block["text"].partition(TASK_LINE)[2].strip()
+    return None
+
+
+def requests_of(server: FakeAnthropic, prompt: str | None) -> list[Recorded]:
+    """Return the requests of one sub-agent, None: of the conversation itself."""
+    return [record for record in server.messages if task_of(record.json) == prompt]
+
+
+class Cast:
+    """A script with a part for the conversation (`main`) and one for each task."""
+
+    def __init__(self, main: Sequence[object], parts: Mapping[str, Sequence[object]]) -> None:
+        self._left = {name: iter(answers) for name, answers in [(None, main), *parts.items()]}
+
+    def __call__(self, body: Mapping[str, Any]) -> object:
+        return next(self._left[task_of(body)])
+
+
+class Look(FakeTools):
+    """`look` reads, `run_code` runs in a fake kernel, `task` is the real one; `order` is what ran."""
+
+    def __init__(self, kernel: FakeKernel | None = None) -> None:
+        super().__init__(
+            kernel,
+            specs=[make_task().spec],
+            look=lambda text="": self._note(f"look {text}"),
+            task=lambda description, prompt: ToolOutput(prompt),
+        )
+        self.order: list[str] = []
+
+    def _note(self, said: str) -> str:
+        self.order.append(said)
+        return f"{said}: done"
+
+    async def run(self, use, cap_chars):
+        """Run one call; what code is run is noted."""
+        if use.name == "run_code":
+            self._note(f"run {use.input['code']}")
+        return await super().run(use, cap_chars)
+
+
+@contextmanager
+def conversation(
+    main: Sequence[object],
+    parts: Mapping[str, Sequence[object]],
+    *,
+    tools: FakeTools | None = None,
+    window: int = 1_000_000,
+    binds_thinking: bool = True,
+    **options: Any,
+) -> Iterator[tuple[FakeAnthropic, Session]]:
+    """Give a server that plays `main` and `parts`, and a session with it."""
+    models = {MODEL: FakeModel(window=window, max_output=64_000, binds_thinking=binds_thinking)}
+    with (
+        FakeAnthropic(Cast(main, parts), models=models) as server,
+        talk(server, tools=tools or Look(), **options) as session,
+    ):
+        yield server, session
