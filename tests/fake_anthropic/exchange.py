@@ -33,6 +33,8 @@ Result: TypeAlias = dict[str, Any] | list[Event] | Foreign | Broken
 class Exchange:
     """A request being answered; `broken` is the fault of its stream, if it has one."""
 
+    corrupt_text = 'event: content_block_delta\ndata: {"type": "content_block_del\n\n'
+
     def __init__(self, fake: FakeAnthropic, record: Recorded) -> None:
         self.fake = fake
         self.record = record
@@ -65,6 +67,20 @@ class Exchange:
         body: Any = error.body(self.request_id)["error"]
         self.record.error = body
         self.record.refused = self.record.refused or error is not self._scripted
+
+    def encode(self, event: tuple[str, dict[str, Any]]) -> str:
+        """Return an event as it goes over the wire."""
+        name, data = event
+        return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+    def encode_error(self, kind: str) -> str:
+        """Return an error in the stream as it goes over the wire."""
+        error = ApiError(200, "Overloaded", type=kind)
+        return f"event: error\ndata: {json.dumps(error.body(''))}\n\n"
+
+    def is_last(self, event: tuple[str, dict[str, Any]]) -> bool:
+        """Say whether the reply is whole with this event."""
+        return event[0] == "message_stop"
 
     # Understanding the request -----------------------------------------------------------------
 

@@ -29,6 +29,8 @@ class FakeAnthropic:
     what went wrong inside the script or the fake itself.
     """
 
+    path = MESSAGES
+
     def __init__(
         self,
         script: Script = (),
@@ -74,7 +76,7 @@ class FakeAnthropic:
     @property
     def messages(self) -> list[Recorded]:
         """The POST /v1/messages, failed ones included."""
-        return [record for record in list(self.requests) if record.path == MESSAGES]
+        return [record for record in list(self.requests) if record.path == self.path]
 
     @property
     def accepted(self) -> list[Recorded]:
@@ -158,6 +160,9 @@ class FakeAnthropic:
             record = Recorded(number, method, path, query, headers, body, self._now())
             self.requests.append(record)
             self._arrived.notify_all()
+        return self._exchange(record)
+
+    def _exchange(self, record: Recorded) -> Exchange:
         return Exchange(self, record)
 
     def gate(self, name: str) -> Gate:

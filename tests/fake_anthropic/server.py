@@ -188,29 +188,26 @@ class Handler(BaseHTTPRequestHandler):
             if not begun:
                 self._begin(200, "text/event-stream; charset=utf-8", exchange, headers)
                 begun = True
-            if broken is not None and sent == broken.after and not self._break(broken):
+            if broken is not None and sent == broken.after and not self._break(broken, exchange):
                 return
-            name, data = event
             is_whole = broken is None or broken.how == "stall"
-            exchange.record.complete = name == "message_stop" and is_whole
-            self._chunk(f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n")
+            exchange.record.complete = exchange.is_last(event) and is_whole
+            self._chunk(exchange.encode(event))
             self.server.fake.pause()
             sent += 1
         self.wfile.write(b"0\r\n\r\n")
 
-    def _break(self, broken: Broken) -> bool:
+    def _break(self, broken: Broken, exchange: Exchange) -> bool:
         """Do what is broken at this place; return whether the stream goes on."""
         if broken.how == "disconnect":
             self._drop()
         elif broken.how == "truncate":
             self.wfile.write(b"0\r\n\r\n")
         elif broken.how == "corrupt":
-            self._chunk('event: content_block_delta\ndata: {"type": "content_block_del\n\n')
+            self._chunk(exchange.corrupt_text)
             self.wfile.write(b"0\r\n\r\n")
         elif broken.how == "error":
-            error = ApiError(200, "Overloaded", type=broken.detail)
-            name = json.dumps(error.body(""))
-            self._chunk(f"event: error\ndata: {name}\n\n")
+            self._chunk(exchange.encode_error(broken.detail))
             self.wfile.write(b"0\r\n\r\n")
         elif broken.how == "stall":
             self.server.fake.gate(broken.detail).wait(self.connection)
