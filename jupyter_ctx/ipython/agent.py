@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .attach import Attacher
     from .bridge import Bridge
     from .commands import Shown
+    from .exports import Folders
     from .frontend import FrontendLink
     from .gauge import Gauge
     from .live import Sink
@@ -128,6 +129,11 @@ class Opener(Protocol):
 
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""
+        ...
+
+    @property
+    def export_folders(self) -> Folders:
+        """Where exports may be written."""
         ...
 
     def find_faults(self, session: Session | None) -> Sequence[Finding]:
@@ -288,6 +294,11 @@ class Agent:
         session = self.session  # opened if there is none yet
         opened = self._opened
         return opened.servers if opened is not None and opened.session is session else None
+
+    @property
+    def export_folders(self) -> Folders:
+        """Where exports may be written."""
+        return self.opener.export_folders
 
     def show_panel(self) -> None:
         """Show the panel below the running cell. Raises PromptError where there is none."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..session import Session
     from ..surroundings import Folder
     from ..tools.mcp import ServerReport
+    from .exports import Folders
     from .permissions import AskPermissions
     from .sessions import Shelf
 
@@ -97,6 +98,11 @@ class Host(Protocol):
 
     def restart_server(self, name: str) -> str:
         """Reach an MCP server again and return how that came out. Raises ToolError."""
+        ...
+
+    @property
+    def export_folders(self) -> Folders:
+        """Where exports may be written."""
         ...
 
     def show_panel(self) -> None:
@@ -389,6 +395,12 @@ def _knows(host: Host, model: str) -> bool:
     return re.sub(r"-20\d{6}$", "", model) in host.known_models()
 
 
+def _export(host: Host, argument: str) -> Shown:
+    from .exports import run_export
+
+    return run_export(host, argument)
+
+
 def _panel(host: Host, argument: str) -> None:
     host.show_panel()
 
@@ -536,6 +548,13 @@ _ALL = (
         "/mcp",
         _mcp,
         _server_choices,
+    ),
+    Command(
+        "export",
+        "/export [PATH]",
+        "write the session to a file: a notebook (.ipynb), Markdown (.md) or its lines (.jsonl)",
+        "/export analysis.ipynb",
+        _export,
     ),
     Command("panel", "/panel", "show the panel below the cell", "/panel", _panel),
     Command("doctor", "/doctor", "look for faults, and what to do about each", "/doctor", _doctor),

@@ -30,6 +30,7 @@ from .traits import JupyterCtx
 
 if TYPE_CHECKING:
     from ..core.ports import Memory, Model, ModelFacts
+    from ..export.source import Exporter
     from ..panel.cell import PanelCells
     from ..panel.door import Door
     from ..panel.service import PanelService
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ..tools.project import Project
     from ..tools.seen import Seen
     from .document import Document
+    from .exports import Folders
     from .frontend import FrontendLink
     from .gauge import Gauge
     from .kernel import IPythonKernel
@@ -354,6 +356,7 @@ class Wiring:
             redactor=self._redact(),
             make_model=self.make_model,
             known_facts=self.known_facts,
+            exporter=_make_exporter(),
             finish_turn=tools.finish_turn,
             notebook=files.notebook,
             files=ProjectFiles(files.project),
@@ -459,6 +462,18 @@ class Wiring:
         changes = Changes(page, NextCell(shell, bridge, lambda: not bridge.is_launched))
         return Document(kernel, find_path, link, changes, self._recorder.early_count)
 
+    @property
+    def export_folders(self) -> Folders:
+        """Where `/export` may write: the project, the working folder and the person's home."""
+        from ..tools.project import find_root
+        from .exports import Folders
+
+        notebook, folder = place.find_notebook(self._shell.user_ns, os.environ), place.find_folder()
+        home = os.path.expanduser("~")
+        roots = [find_root(notebook, folder), folder, *([home] if os.path.isabs(home) else ())]
+        here = folder if notebook is None else os.path.dirname(notebook)
+        return Folders(here, list(dict.fromkeys(filter(None, roots))))
+
     def _kernel(self, stored: AnySession, settings: Settings) -> IPythonKernel:
         from .kernel import IPythonKernel
         from .spool import Spool
@@ -543,6 +558,15 @@ class Wiring:
         from . import doctor
 
         return doctor.find_faults(self._shell, self._agent, self.settings, self.make_model)
+
+
+def _make_exporter() -> Exporter:
+    """Return who writes sessions to files."""
+    from ..export.writer import Writer
+    from ..store.codec import entry_to_json
+    from .exports import make_style
+
+    return Writer(entry_to_json, make_style())
 
 
 class StoredTexts:
