@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..core.acting import Actor
 from ..core.blocks import Json, ToolUse
 from ..core.ports import CellType, NotebookCell, NotebookState, ToolSpec
 from .markdown import escape, fence
@@ -27,6 +28,9 @@ CONTEXT_LINES = 3
 
 SHORT_CHARS = 8
 """So many characters of a UUID are shown at least: its first group."""
+
+DESCRIPTION_CHARS = 100
+"""So much of a sub-agent's task is shown in a question."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -77,6 +81,12 @@ def ask_plainly(use: ToolUse, spec: ToolSpec) -> Asked:
     if isinstance(code, str) and set(use.input) == {"code"}:
         return Asked(act, title, code, "python")
     return Asked(act, title, json.dumps(dict(use.input), indent=2, ensure_ascii=False), "json")
+
+
+def asked_by(actor: Actor, asked: Asked) -> Asked:
+    """Return the question with the sub-agent named that asks, by its task in one line."""
+    who = f"The sub-agent “{on_one_line(actor.description)[:DESCRIPTION_CHARS]}” asks"
+    return replace(asked, title=asked.title.replace("The agent asks", who, 1))
 
 
 # Cells ------------------------------------------------------------------------------------------

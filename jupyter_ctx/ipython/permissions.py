@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from ..config import PermissionMode
+from ..core.acting import find_actor
 from ..core.blocks import ToolUse
 from ..core.ports import Allowed, Denied, ToolSpec
 from ..errors import PromptError, StoreError
-from .asked import Asked, ask_plainly, group_of
+from .asked import Asked, ask_plainly, asked_by, group_of
 from .markdown import escape
 from .rules import (
     EDIT_VERBS,
@@ -182,6 +183,8 @@ class AskPermissions:
         asked = ask_plainly(use, spec) if targets is None else await targets.look(use, spec)
         if self._is_allowed(asked.act, mode):
             return Allowed()
+        if (actor := find_actor()) is not None:
+            asked = asked_by(actor, asked)
         offers, pages = find_offers(asked.act), self._pages()
         if pages is not None and (answer := await pages.ask(use, asked, offers)) is not None:
             return self._carry_out(answer, offers, pages.warn)

@@ -15,7 +15,7 @@ from ..core.blocks import PART_NAMES, Part
 from ..core.preparation import State
 from . import words
 from .markdown import escape, safe_markdown
-from .plaintext import plain
+from .plaintext import one_line, plain
 
 Report = tuple[str, str]
 Row = tuple[str, ...]
@@ -54,6 +54,9 @@ BREAK_CAUSES = {
 }
 UNEXPLAINED = "nothing known"
 SUMMARY_STATES = {"edited": "edited by you", "undone": "undone"}
+MOST_AGENTS = 20
+"""So many sub-agents, the newest, stand in `/cost`."""
+
 MOST_MISSES = 10
 """So many cache misses have a row, the newest; those before are counted."""
 
@@ -174,7 +177,7 @@ def source_text(source: str, window: int | None, set_window: int) -> str:
 
 
 def cost_report(cost: Mapping[str, object]) -> Report:
-    """Return tokens by kind, money, the cache-read ratio and the cost of each compaction."""
+    """Return tokens by kind, money, the cache-read ratio, each compaction's and sub-agent's cost."""
     usage = cost.get("usage")
     kinds = {
         "uncached": "Input, uncached",
@@ -201,6 +204,7 @@ def cost_report(cost: Mapping[str, object]) -> Report:
         table(("Kind", "Tokens"), rows),
         read,
         _compactions(cost.get("compactions")),
+        _agents(cost.get("agents")),
         _cache_misses(cost.get("cache_misses")),
         f"Prices: {source}." if source else "",
     )
@@ -219,6 +223,26 @@ def _compactions(listed: object) -> Report | str:
         for one in listed
     ]
     return table(("", "Tokens before", "after", "Cost"), rows)
+
+
+def _agents(listed: object) -> Report | str:
+    """Return the newest sub-agents with what each cost; the totals have it already."""
+    if not isinstance(listed, Sequence) or not listed:
+        return ""
+    rows = [
+        (
+            one_line(str(one["description"]), 60),
+            str(one["outcome"]),
+            f"{one['steps']:,}",
+            words.money(one["cost_usd"]) or "not known",
+        )
+        for one in listed[-MOST_AGENTS:]
+    ]
+    before = len(listed) - len(rows)
+    return join(
+        table(("Sub-agent", "Ended", "Steps", "Cost"), rows, right=2),
+        f"{before:,} more before these." if before else "",
+    )
 
 
 def _cache_misses(listed: object) -> Report | str:

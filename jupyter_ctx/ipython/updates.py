@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ..core.acting import find_actor
 from ..core.blocks import Json
 from ..core.ports import (
     Applied,
@@ -87,7 +88,8 @@ class ToolNotebook:
     async def apply(self, change: CellChange) -> Applied:
         """Make one change, read it back and note it. Raises ToolError and UnreadError."""
         applied = await self._notebook.apply(change)
-        self._on_applied(change, applied)
+        if find_actor() is None:  # what a sub-agent changes, the conversation has yet to be told
+            self._on_applied(change, applied)
         return applied
 
 

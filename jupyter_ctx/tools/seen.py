@@ -1,7 +1,8 @@
 """What the model has seen of cells and files, in this session's process: the latest of each.
 
 An edit of something that the model has not seen as it stands now is refused with what stands there.
-Only digests are kept, so that a large file costs no memory.
+Only digests are kept, so that a large file costs no memory. A sub-agent has seen what the
+conversation had, and what it sees beyond that counts as seen by itself alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import hashlib
 import threading
 from typing import Literal, TypeAlias
 
+from ..core.acting import find_actor
+
 SeenKind: TypeAlias = Literal["cell", "file"]
+_Key: TypeAlias = tuple[str, SeenKind, str]
+"""Who saw it (the sub-agent's id, "": the conversation), and what."""
 
 MOST_SEEN = 20_000
 """So many cells and files are remembered; those not seen for the longest go first."""
@@ -30,8 +35,8 @@ class Seen:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._digests: dict[tuple[SeenKind, str], str] = {}
-        self._parts: dict[tuple[SeenKind, str], tuple[str, int]] = {}
+        self._digests: dict[_Key, str] = {}
+        self._parts: dict[_Key, tuple[str, int]] = {}
         self._asked: dict[str, str] = {}
 
     def mark(self, kind: SeenKind, id: str, text: str) -> None:
@@ -40,9 +45,10 @@ class Seen:
 
     def mark_digest(self, kind: SeenKind, id: str, digest: str) -> None:
         """The same by what `digest_of` returned for the text."""
+        key = _own(kind, id)
         with self._lock:
-            self._digests.pop((kind, id), None)
-            self._digests[kind, id] = digest
+            self._digests.pop(key, None)
+            self._digests[key] = digest
             while len(self._digests) > MOST_SEEN:
                 del self._digests[next(iter(self._digests))]
 
@@ -51,13 +57,13 @@ class Seen:
 
         Read from the first line on, in order, the last part makes the whole text seen.
         """
-        digest = digest_of(text)
+        digest, key = digest_of(text), _own(kind, id)
         with self._lock:
-            known, upto = self._parts.pop((kind, id), ("", 0))
+            known, upto = self._parts.pop(key, ("", 0))
             upto = upto if known == digest else 0
             if first <= upto + 1:
                 upto = max(upto, last)
-            self._parts[kind, id] = digest, upto
+            self._parts[key] = digest, upto
             while len(self._parts) > MOST_SEEN:
                 del self._parts[next(iter(self._parts))]
         if upto >= text.count("\n") + 1:
@@ -74,7 +80,8 @@ class Seen:
     def digest(self, kind: SeenKind, id: str) -> str | None:
         """Return the digest of what it saw last; None if it saw nothing of it."""
         with self._lock:
-            return self._digests.get((kind, id))
+            found = self._digests.get(_own(kind, id), self._digests.get(("", kind, id)))
+            return found or None
 
     # What the user saw: the source of a cell that they were asked to let run ----------------------
 
@@ -90,6 +97,16 @@ class Seen:
 
     def forget(self, kind: SeenKind, id: str) -> None:
         """Forget one: it is gone, or nobody knows how it stands."""
+        key = _own(kind, id)
         with self._lock:
-            self._digests.pop((kind, id), None)
-            self._parts.pop((kind, id), None)
+            if key[0]:  # what the conversation saw stays so for the conversation
+                self._digests[key] = ""
+            else:
+                self._digests.pop(key, None)
+            self._parts.pop(key, None)
+
+
+def _own(kind: SeenKind, id: str) -> _Key:
+    """Return the key of what is seen by whoever acts now."""
+    actor = find_actor()
+    return "" if actor is None else actor.id, kind, id

@@ -1,0 +1,235 @@
+"""Sub-agents through the real SDK and the strict fake: what they are sent, cost, and bring back."""
+
+import threading
+
+import pytest
+
+from jupyter_ctx.core.entries import SpentEntry
+from jupyter_ctx.core.events import ToolFinished, ToolProgress, ToolStarted
+from jupyter_ctx.store.agents import load_agent
+from jupyter_ctx.store.sessions import SessionStore
+from tests.agents import MANY, Look, conversation, requests_of, task
+from tests.fake_anthropic import Hold, Text, call, reply
+from tests.talk import run
+
+
+def read_share(record):
+    usage = record.usage
+    whole = sum(
+        usage[name]
+        for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    return usage["cache_read_input_tokens"] / whole
+
+
+def asking_both(first, second, end="Both answered."):
+    """Return the conversation's part: two tasks in one reply, then the end."""
+    return [reply("I have both looked at.", tools=[task(first), task(second)]), end]
+
+
+def test_the_first_request_of_a_sub_agent_reads_its_prompt_from_the_cache():
+    """A sub-agent's first request is the parent's prompt and one message, read by ≥ 95 %."""
+    main = [
+        reply("I look.", thinking="Hm.", tools=[call("run_code", code=MANY)]),
+        reply("I have it counted.", thinking="Well.", tools=[task("Count the lines.")]),
+        "There are 1,500.",
+    ]
+    parts = {
+        "Count the lines.": [
+            reply(thinking="So.", tools=[call("look", text="a")]),
+            "1,500 lines.",
+        ]
+    }
+    with conversation(main, parts, thinking="adaptive") as (server, session):
+        run(session)
+
+        assert session.last_turn.text == "There are 1,500."
+        assert not server.refused
+        parent, agent = requests_of(server, None), requests_of(server, "Count the lines.")
+        assert agent[0].json["system"] == parent[1].json["system"]
+        assert agent[0].json["tools"] == parent[1].json["tools"]
+        assert len(agent[0].messages) == len(parent[1].messages) + 1
+        assert agent[0].usage["cache_read_input_tokens"] >= 0.95 * parent[1].input_tokens
+        assert read_share(agent[0]) >= 0.95
+        assert agent[1].usage["cache_read_input_tokens"] >= agent[0].input_tokens - 5
+        assert read_share(parent[2]) >= 0.9
+        assert not session.prefix_breaks
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A session in a real store."""
+    opened = SessionStore(tmp_path).create(cwd="/")
+    yield opened
+    opened.close()
+
+
+def test_only_the_answer_comes_back_and_the_steps_lie_in_a_transcript_of_their_own(stored):
+    """The parent's log gets the answer as the call's result; the steps lie under `agents/`."""
+    main = [reply(tools=[task("Look.")]), "Done."]
+    parts = {"Look.": [reply("A step.", tools=[call("look", text="a")]), "It is blue."]}
+    with conversation(main, parts, store=stored, agents=stored) as (server, session):
+        run(session)
+
+        sent = server.messages[-1].messages
+        assert "It is blue." in str(sent[-1])
+        assert "A step." not in str(sent)
+        (entry,) = session.transcript.agents
+        assert (entry.outcome, entry.steps, entry.description) == ("done", 2, "look around")
+        own = load_agent(stored.path, entry.agent_id)
+        assert own[0].parent == session.id
+        assert "A step." in str(own)
+        assert "A step." not in str(stored.entries)
+
+
+def test_its_cost_is_the_parents(stored):
+    """Tokens and money of a sub-agent are the session's, call by call, also when it is rebuilt."""
+    main = [reply(tools=[task("Look.")]), "Done."]
+    parts = {"Look.": [reply(tools=[call("look", text="a")]), "Blue."]}
+    with conversation(main, parts, store=stored, agents=stored) as (server, session):
+        events = run(session)
+
+        told = [record.usage["output_tokens"] for record in server.messages]
+        assert len(told) == 4
+        assert session.total_usage.output == sum(told)
+        assert events[-1].usage.output == sum(told)
+        (entry,) = session.transcript.agents
+        spent = [e for e in stored.entries if isinstance(e, SpentEntry)]
+        assert entry.usage.output == sum(e.usage.output for e in spent)
+        costs = [session.price(e.usage) for e in spent]
+        assert entry.cost_usd == pytest.approx(sum(costs))
+        assert session.cost()["agents"][0]["cost_usd"] == entry.cost_usd
+
+
+def test_two_that_read_run_at_the_same_time():
+    """Two sub-agents that only read both have a request open at once."""
+    parts = {
+        "A": [reply(Text("A is done."), Hold("a"))],
+        "B": [reply(Text("B is done."), Hold("b"))],
+    }
+    with conversation(asking_both("A", "B"), parts) as (server, session):
+
+        def release():
+            server.wait_held("a")
+            server.wait_held("b")
+            server.release("b")
+            server.release("a")
+
+        helper = threading.Thread(target=release)
+        helper.start()
+        run(session)
+        helper.join()
+
+        assert session.last_turn.text == "Both answered."
+        told = [result["content"] for result in server.messages[-1].messages[-1]["content"]]
+        assert told == [[{"type": "text", "text": f"{name} is done."}] for name in "AB"]
+
+
+def test_two_that_run_code_run_it_one_after_the_other():
+    """From its first call of code to its end a sub-agent has the kernel to itself."""
+    tools = Look()
+
+    def code(name):
+        return reply(tools=[call("run_code", code=name)])
+
+    parts = {
+        "A": [code("a = 1"), code("a = 2"), reply(Text("A done."), Hold("a"))],
+        "B": [code("b = 1"), code("b = 2"), reply(Text("B done."), Hold("b"))],
+    }
+    with conversation(asking_both("A", "B"), parts, tools=tools) as (server, session):
+        seen = []
+
+        def release():
+            server.wait_for(5)  # the parent's, three of the first, one of the other
+            first = "a" if tools.order[0] == "run a = 1" else "b"
+            server.wait_held(first)
+            seen.append(list(tools.order))
+            server.release(first)
+            server.release("b" if first == "a" else "a")
+
+        helper = threading.Thread(target=release)
+        helper.start()
+        run(session)
+        helper.join()
+
+        assert session.last_turn.text == "Both answered."
+        assert len(seen[0]) == 2
+        assert len({said[4] for said in seen[0]}) == 1
+        assert sorted(tools.order) == ["run a = 1", "run a = 2", "run b = 1", "run b = 2"]
+
+
+def test_stop_ends_them_all_within_the_turn(stored):
+    """Stop while two sub-agents stream ends both; the log is valid and goes on."""
+    parts = {
+        "A": [reply(Text("A is done."), Hold("a"))],
+        "B": [reply(Text("B is done."), Hold("b"))],
+    }
+    with conversation(
+        asking_both("A", "B", "All is well."), parts, store=stored, agents=stored
+    ) as (
+        server,
+        session,
+    ):
+
+        def stop():
+            server.wait_held("a")
+            server.wait_held("b")
+            session._ports.runner.loop.get_loop().call_soon_threadsafe(session.cancel)
+
+        helper = threading.Thread(target=stop)
+        helper.start()
+        events = run(session)
+        helper.join()
+
+        assert events[-1].outcome == "stopped"
+        assert [entry.outcome for entry in session.transcript.agents] == ["stopped", "stopped"]
+        for record in server.messages[1:]:
+            assert record.gone.wait(20)
+        assert run(session, "Go on.")[-1].outcome == "done"
+        assert not server.refused
+
+
+def test_what_a_sub_agent_may_not_do_is_refused_at_the_call():
+    """A sub-agent's own `task` is refused with the reason, and it goes on."""
+    main = [reply(tools=[task("Look.")]), "Done."]
+    parts = {"Look.": [reply(tools=[task("Deeper.")]), "I did it myself."]}
+    with conversation(main, parts) as (server, session):
+        run(session)
+
+        refused = requests_of(server, "Look.")[1].messages[-1]["content"][0]
+        assert refused["is_error"]
+        assert "cannot use `task`" in str(refused)
+        assert session.last_turn.outcome == "done"
+
+
+def test_one_that_fails_is_an_error_result_and_the_turn_goes_on():
+    """A refusal within a sub-agent ends that one; the parent reads why."""
+    main = [reply(tools=[task("Look.")]), "It could not."]
+    parts = {"Look.": [reply("I will not.", stop_reason="refusal")]}
+    with conversation(main, parts) as (server, session):
+        run(session)
+
+        result = server.messages[-1].messages[-1]["content"][0]
+        assert result["is_error"]
+        assert "The sub-agent failed" in str(result)
+        assert session.transcript.agents[0].outcome == "failed"
+        assert session.last_turn.text == "It could not."
+
+
+def test_progress_is_told_on_the_row_of_its_call():
+    """While a sub-agent works, events of its call say the step and the tool that runs."""
+    main = [reply(tools=[task("Look.")]), "Done."]
+    parts = {"Look.": [reply(tools=[call("look", text="a")]), "Blue."]}
+    with conversation(main, parts) as (_, session):
+        events = run(session)
+
+        kinds = [
+            type(e) for e in events if isinstance(e, ToolStarted | ToolProgress | ToolFinished)
+        ]
+        assert kinds == [ToolStarted, *[ToolProgress] * 3, ToolFinished]
+        texts = [e.text for e in events if isinstance(e, ToolProgress)]
+        assert texts == ["step 1: thinking", "step 1: look", "step 2: thinking"]
+        (started,) = [e for e in events if isinstance(e, ToolStarted)]
+        assert {e.tool_use_id for e in events if isinstance(e, ToolProgress)} == {
+            started.tool_use_id
+        }
