@@ -169,7 +169,7 @@ class _Reader:
         if result is None:
             return Code(turn, use.id, code, is_whole=False)
         outputs = self._outputs(use.id, result)
-        is_whole = not (result.is_error and _is_cut(result, outputs))
+        is_whole = not result.is_error or (len(use.input) == 1 and not _is_cut(result, outputs))
         return Code(turn, use.id, code, outputs, result.is_error, is_whole)
 
     def _cell_source(self, use: ToolUse) -> str | None:

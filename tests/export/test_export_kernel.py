@@ -29,16 +29,16 @@ def converse(kernel: RealKernel, server_answers: list[object]) -> None:
     """Run cells of the user's and turns that build on each other, with errors among them."""
     run(kernel, "import math\nbase = 20", "own-1")
     server_answers += [
-        reply(call("run_code", id="c1", code="total = base + 1\ntotal")),
-        reply(call("run_code", id="c2", code="undefined_name")),
-        reply(call("run_code", id="c3", code=PLOT)),
-        reply(call("inspect", id="c4", names=["total"])),
+        reply(call("run_code", code="total = base + 1\ntotal")),
+        reply(call("run_code", code="undefined_name")),
+        reply(call("run_code", code=PLOT)),
+        reply(call("inspect", names=["total"])),
         "The *total* is 21. <img src=x onerror=alert(1)> ![p](http://evil.example/p.png)",
     ]
     ask(kernel, "Add one.\n\nThen <b>plot</b>.", "ask-1")
     run(kernel, "grown = total * 2\nprint(grown)", "own-2")
     server_answers += [
-        reply(call("run_code", id="c5", code="print(math.sqrt(grown + 7))")),
+        reply(call("run_code", code="print(math.sqrt(grown + 7))")),
         "Seven.",
     ]
     ask(kernel, "And the root?", "ask-2")
@@ -139,7 +139,7 @@ def test_known_keys_are_in_no_export(tmp_path: Path, suffix: str) -> None:
     """With the setting, a key of a known shape stands neither in the store nor in an export."""
     key = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0" + "xxyyzz"
     answers: list[object] = [
-        reply(call("run_code", id="c1", code=f"print('{key}'[:9], end=''); print('{key}'[9:])")),
+        reply(call("run_code", code=f"print('{key}'[:9], end=''); print('{key}'[9:])")),
         f"It is {key[:20]}{key[20:]}.",
     ]
     with (
