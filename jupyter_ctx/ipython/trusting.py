@@ -184,6 +184,6 @@ def _picked(shown: Sequence[Offer], numbers: Sequence[str]) -> list[Offer]:
 def _when(offers: Iterable[Offer]) -> str:
     kinds = {one.kind for one in offers}
     said = "It counts from the next prompt on"
-    if kinds & {"hooks", "mcpServers"}:
-        said += "; hooks and MCP servers from the next session of this notebook on (/new)"
+    if "mcpServers" in kinds:
+        said += "; the tools of MCP servers join at the next compaction, or with /new"
     return f"{said}."

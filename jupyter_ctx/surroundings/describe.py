@@ -148,7 +148,8 @@ def _listed(skills: Iterable[str]) -> str:
 def _git(repository: Repository) -> Item:
     if not repository.is_asked:
         branch = told_names([repository.branch]) if repository.branch else "none that is known"
-        return _item("git", f"- Git branch: {branch}")
+        fault = f" ({repository.fault})" if repository.fault else ""
+        return _item("git", f"- Git branch: {branch}{fault}")
     lines = [f"- Git branch: `{repository.branch or 'none'}`"]
     if repository.status:
         more = [f"  … and {repository.more:,} more"] if repository.more else []
@@ -161,13 +162,15 @@ def _git(repository: Repository) -> Item:
 
 
 def _untrusted(offers: Sequence[Offer]) -> list[Item]:
-    sources = dict.fromkeys(one.source for one in offers if not one.is_trusted)
+    sources = dict.fromkeys(
+        one.source for one in offers if not one.is_trusted and one.kind != "git"
+    )
     if not sources:
         return []
     names = list(sources)
     more = f" and {len(names) - MOST_TOLD:,} more" if len(names) > MOST_TOLD else ""
     text = (
-        f"- Not in force, since the user has not trusted it (`/trust`): "
+        "- Not in force, since the user has not allowed it (`/trust`) or it cannot be read: "
         f"{told_names(names[:MOST_TOLD])}{more}."
     )
     return [_item("untrusted", text)]

@@ -75,8 +75,8 @@ COMMAND_KEYS: Mapping[str, str] = {
 """Keys below a section and a name of its own (`filter.<name>.clean`): what each is set to."""
 OWN_SECTIONS = ("filter", "diff", "merge", "gpg", "remote", "credential", "pager")
 
-_EASY = re.compile(r"[A-Za-z0-9._/@ +-]+")
-"""Names that `git -c` takes as they are."""
+_HARD = re.compile(r"[=\n]")
+"""What makes a name one that `git -c` cannot name."""
 _HEAD = re.compile(r"ref: refs/heads/(.+)\s*")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\s*")
 _DAILY_SECTION = re.compile(r'\[branch "[^"\\\n]+"\]')
@@ -269,7 +269,7 @@ def overrides(names: Sequence[str]) -> list[str]:
             value = "false"
         if value is None:
             continue
-        if not _EASY.fullmatch(name):
+        if _HARD.search(name):
             raise UnsafeRepositoryError(
                 "git did not run, because its configuration has a key with an unusual name"
             )

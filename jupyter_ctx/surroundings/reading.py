@@ -102,9 +102,10 @@ def _read(root: str, parts: list[str], most_bytes: int) -> bytes:
         fd = os.open(name, _FILE_FLAGS, dir_fd=folder)
     finally:
         os.close(folder)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.ENXIO, NO_FILE)
     with os.fdopen(fd, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.ENXIO, NO_FILE)
         return stream.read(most_bytes + 1)
 
 

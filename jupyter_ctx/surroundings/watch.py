@@ -63,7 +63,7 @@ class FolderWatch:
         waiting = [one for one in folder.offers() if not one.is_trusted and one.kind != "git"]
         said = [folder.fault] if folder.fault else []
         if waiting:
-            said.append(f"{count_kinds(waiting)} of this folder are not in force: see `/trust`.")
+            said.append(f"Not in force here: {count_kinds(waiting)}. `/trust` shows and allows it.")
         return said
 
     def _ask_git(self, folder: Folder, offers: Sequence[Offer]) -> git.Repository | None:

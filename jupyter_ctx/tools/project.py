@@ -26,7 +26,7 @@ PATH_CHARS = 4_096
 NAMES_LISTED = 5_000
 """So many names of a folder are compared with one that is not there."""
 
-GUARDED_NAMES = frozenset({"agents.md", "claude.md", ".mcp.json"})
+GUARDED_NAMES = frozenset({"agents.md", "claude.md", "crush.md", ".mcp.json"})
 """Files that tell agents what to do: no mode lets a model write them unasked (DESIGN.md 9)."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -38,8 +38,9 @@ def make_repository(root: Path) -> Path:
     """Make a repository with one commit, one changed file and one new one."""
     root.mkdir(parents=True, exist_ok=True)
     git(root, "init", "-q", "-b", "main")
-    write(root / "data.csv", "a,b\n1,2\n")
-    git(root, "add", "data.csv")
+    for name in ("data.csv", "data.tsv", "data.txt"):
+        write(root / name, "a,b\n1,2\n")
+        git(root, "add", name)
     git(root, "commit", "-qm", "Add the data")
     write(root / "data.csv", "a,b\n1,3\n")
     write(root / "new.txt", "new\n")
@@ -114,10 +115,13 @@ def make_hostile_repository(root: Path, markers: Path) -> Path:
         root / ".git" / "evil-include",
         f'[filter "included"]\n\tclean = {mark("included.clean")}\n[core]\n\tfsmonitor = {program}\n',
     )
-    write(root / ".gitattributes", "*.csv filter=evil diff=evil merge=evil\n*.txt filter=evil.proc\n")
-    write(root / ".git" / "info" / "attributes", "*.csv filter=included\n")
-    # Of another time than git knows it, so its content is compared, through the filters.
-    os.utime(root / "data.csv", (1, 1))
+    write(
+        root / ".gitattributes", "*.csv filter=evil diff=evil merge=evil\n*.txt filter=evil.proc\n"
+    )
+    write(root / ".git" / "info" / "attributes", "*.tsv filter=included\n")
+    # Of another time than git knows, so their content is compared, through the filters.
+    for name in ("data.csv", "data.tsv", "data.txt"):
+        os.utime(root / name, (1, 1))
     return root
 
 

@@ -241,6 +241,7 @@ def test_the_root_is_the_repository_or_the_folder(tmp_path: Path) -> None:
         ("AGENTS.md", True),
         ("docs/agents.MD", True),
         ("claude.md.", True),
+        ("sub/CRUSH.md", True),
         ("CLAUDE.md::$DATA", True),
         (".mcp.json", True),
         ("src/agents.py", False),
