@@ -155,6 +155,51 @@ const DRAWN: Readonly<Record<string, IScene>> = {
     ...text(7, 5, `${FINDING}Cell 5 now joins on \`user_id\`, and March shows 9,020.`, true),
     finished(7, 12_431)
   ]),
+  plan: scene([
+    started(7),
+    {
+      kind: 'plan_changed',
+      turn: 7,
+      items: [
+        { text: 'Join on user_id and check that all 9,020 stay', state: 'done' },
+        { text: 'Count churn by cohort and plan', state: 'done' },
+        {
+          text: 'Plot retention by plan, one line each, with the month of sign-up on the axis',
+          state: 'in_progress'
+        },
+        { text: 'Compare with @plans', state: 'pending' },
+        { text: 'Write what was found into cell 9', state: 'pending' }
+      ]
+    },
+    ...STEPS,
+    {
+      kind: 'memory_changed',
+      turn: 7,
+      facts: ['A user counts as churned after 60 days without a payment.'],
+      is_undone: false
+    },
+    ...text(7, 5, FINDING, true)
+  ]),
+  'plan-done': scene([
+    started(7),
+    ...STEPS,
+    {
+      kind: 'plan_changed',
+      turn: 7,
+      items: [
+        { text: 'Join on user_id', state: 'done' },
+        { text: 'Count churn by cohort', state: 'done' }
+      ]
+    },
+    {
+      kind: 'memory_changed',
+      turn: 7,
+      facts: ['Amounts are in cents.', 'Plots have a title and units on both axes.'],
+      is_undone: false
+    },
+    { kind: 'memory_changed', turn: 7, facts: ['Amounts are in cents.'], is_undone: true },
+    finished(7, 12_431)
+  ]),
   stopped: scene([
     started(7),
     ...STEPS,

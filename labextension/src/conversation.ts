@@ -17,6 +17,7 @@ import type {
   IFailed,
   IOpened,
   IPanelItems,
+  IPlanItem,
   IQuestion,
   IQueued,
   IRetryScheduled,
@@ -134,8 +135,15 @@ export interface INote {
   readonly detail: string;
 }
 
+/** Facts that were kept for later sessions, where that happened; `undone`: taken out again. */
+export interface IMemory {
+  readonly kind: 'memory';
+  readonly facts: readonly string[];
+  readonly undone: readonly string[];
+}
+
 /** What stands in a turn or between two. */
-export type Aside = ICompaction | INote | IShown | IFailed;
+export type Aside = ICompaction | INote | IMemory | IShown | IFailed;
 
 export type TurnPart = ITextPart | IThinkingPart | IToolPart | IRetryPart | Aside;
 
@@ -189,6 +197,8 @@ export interface IConversation {
   readonly queue: readonly IQueued[];
   readonly question: IQuestion | null;
   readonly closed: IClosedQuestion | null;
+  /** The plan as it is now; empty: there is none. */
+  readonly plan: readonly IPlanItem[];
   readonly firstTurn: number | null;
   readonly hasEarlier: boolean;
   /** A turn or a compaction runs. */
@@ -214,6 +224,7 @@ export const EMPTY: IConversation = {
   queue: [],
   question: null,
   closed: null,
+  plan: [],
   firstTurn: null,
   hasEarlier: false,
   isRunning: false,
@@ -255,6 +266,7 @@ export function opened(before: IConversation, answer: IOpened): IConversation {
     session: answer.session,
     queue: answer.queue,
     question: answer.question,
+    plan: answer.plan,
     firstTurn: answer.first_turn,
     hasEarlier: answer.has_earlier,
     isKernelAwaited: answer.is_kernel_awaited,
@@ -333,6 +345,12 @@ export function reduce(before: IConversation, item: Item): IConversation {
       const { level, title, detail } = item;
       return beside(before, item.turn, { kind: 'note', level, title, detail });
     }
+    case 'plan_changed':
+      return { ...before, plan: item.items };
+    case 'memory_changed':
+      return item.is_undone
+        ? forget(before, item.facts)
+        : beside(before, item.turn, { kind: 'memory', facts: item.facts, undone: [] });
     case 'turn_finished':
       return finishTurn(before, item);
     case 'session':
@@ -426,6 +444,7 @@ function closed(part: TurnPart): TurnPart {
       return isRunning(part) ? { ...part, failed: NOT_FINISHED } : part;
     case 'thinking':
     case 'note':
+    case 'memory':
     case 'shown':
     case 'failed':
       return part;
@@ -634,6 +653,22 @@ function beside(before: IConversation, turn: number | null, aside: Aside): IConv
     return { ...before, live: { ...live, parts: [...live.parts, aside] } };
   }
   return { ...before, log: [...before.log, aside] };
+}
+
+/** Facts were taken out of the memory: of each, the newest note that kept it says so. */
+function forget(before: IConversation, facts: readonly string[]): IConversation {
+  return facts.reduce(
+    (after, fact) =>
+      change(
+        after,
+        part => part.kind === 'memory' && part.facts.includes(fact),
+        part =>
+          part.kind === 'memory' && !part.undone.includes(fact)
+            ? { ...part, undone: [...part.undone, fact] }
+            : part
+      ) ?? after,
+    before
+  );
 }
 
 function endCompaction(

@@ -32,6 +32,9 @@ export type Decision = (typeof DECISIONS)[number];
 export const CONDITIONS = ['active', 'edited', 'undone'] as const;
 export type SummaryCondition = (typeof CONDITIONS)[number];
 
+export const PLAN_STATES = ['pending', 'in_progress', 'done'] as const;
+export type PlanState = (typeof PLAN_STATES)[number];
+
 /** Something attached to a prompt, in words: `@df`, `DataFrame, 1,000 × 12`. */
 export interface IAttachment {
   readonly label: string;
@@ -349,6 +352,26 @@ export interface IEditUndone {
   readonly tool_use_id: string;
 }
 
+export interface IPlanItem {
+  readonly text: string;
+  readonly state: PlanState;
+}
+
+/** What the plan is now; without items there is none any more. */
+export interface IPlanChanged {
+  readonly kind: 'plan_changed';
+  readonly turn: number;
+  readonly items: readonly IPlanItem[];
+}
+
+/** Facts that are kept for later sessions, or taken out again. */
+export interface IMemoryChanged {
+  readonly kind: 'memory_changed';
+  readonly turn: number;
+  readonly facts: readonly string[];
+  readonly is_undone: boolean;
+}
+
 export type Item =
   | ITurnStarted
   | IStepStarted
@@ -380,6 +403,8 @@ export type Item =
   | ICleared
   | IEditMade
   | IEditUndone
+  | IPlanChanged
+  | IMemoryChanged
   | IKernelAwaited;
 
 // Messages ----------------------------------------------------------------------------------------
@@ -419,6 +444,7 @@ export interface IOpened {
   readonly has_earlier: boolean;
   readonly queue: readonly IQueued[];
   readonly question: IQuestion | null;
+  readonly plan: readonly IPlanItem[];
   readonly is_running: boolean;
   readonly is_kernel_awaited: boolean;
   readonly commands: readonly ICommand[];
@@ -510,6 +536,8 @@ export interface ICalls {
   readonly result: { args: { tool_use_id: string; start: number }; result: IResultText };
   readonly context: { args: Record<string, never>; result: { readonly markdown: string } };
   readonly undo_edit: { args: { tool_use_id: string | null }; result: Fields };
+  /** Take facts out of the memory again; also while a turn runs. */
+  readonly forget: { args: { facts: readonly string[] }; result: Fields };
   readonly rewind: { args: { turn: number }; result: Fields };
   readonly configure: {
     args: { settings: Readonly<Record<string, unknown>> };

@@ -28,6 +28,7 @@ import {
   ORIGINS,
   OUTCOMES,
   PERMISSION_MODES,
+  PLAN_STATES,
   TRIGGERS,
   UNQUEUED
 } from './panel';
@@ -36,6 +37,7 @@ import type {
   CallResult,
   IAttachment,
   IPanelItems,
+  IPlanItem,
   IQueued,
   ISession,
   Item
@@ -46,6 +48,7 @@ type ItemOf<K extends Kind> = Extract<Item, { kind: K }>;
 type Body<K extends Kind> = Omit<ItemOf<K>, 'kind'>;
 
 const ATTACHMENTS: Read<readonly IAttachment[]> = listOf(of({ label: text, detail: text }));
+const PLAN: Read<readonly IPlanItem[]> = listOf(of({ text, state: oneOf(PLAN_STATES) }));
 const STEP = { turn: count, step: count };
 const BLOCK = { turn: count, block: count, text };
 const TOOL = { turn: count, tool_use_id: text };
@@ -155,6 +158,8 @@ const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
   cleared: {},
   edit_made: { ...TOOL, cell_id: nullable(text), path: nullable(text) },
   edit_undone: { tool_use_id: text },
+  plan_changed: { turn: count, items: PLAN },
+  memory_changed: { turn: count, facts: listOf(text), is_undone: flag },
   kernel_awaited: { is_waiting: flag }
 };
 
@@ -201,6 +206,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
     session,
     queue: listOf(queued),
     question: nullable(itemOf('question')),
+    plan: PLAN,
     is_running: flag,
     is_kernel_awaited: flag,
     commands: listOf(of({ name: text, usage: text, help: text })),
@@ -235,6 +241,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   result: { text, next: nullable(count), chars: count },
   context: { markdown: text },
   undo_edit: NOTHING,
+  forget: NOTHING,
   rewind: NOTHING,
   configure: { refused: reasons },
   set_mode: NOTHING,

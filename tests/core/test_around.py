@@ -312,7 +312,7 @@ def test_facts_are_kept_and_noted():
     assert "memory>" not in str(session.transcript.view)
     redacted = "Key [redacted: ANTHROPIC_API_KEY]"
     assert memory.facts == ["Already known.", "Amounts are in cents.", redacted]
-    assert of(events, MemoryChanged) == [MemoryChanged(1, ("Amounts are in cents.", redacted))]
+    assert of(events, MemoryChanged) == [MemoryChanged(2, ("Amounts are in cents.", redacted))]
 
 
 def test_without_memory_nothing_is_asked_for():

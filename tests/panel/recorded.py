@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from jupyter_ctx.core.events import (
     ToolStarted,
     TurnFinished,
 )
+from jupyter_ctx.core.plan import PlanItem, count_done
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import AuthError, OverloadedError, StreamBrokenError
@@ -32,6 +33,8 @@ from jupyter_ctx.panel.wire import (
     Item,
     coalesce,
     item_of,
+    memory_changed,
+    plan_changed,
     result_counted,
     sha256_of,
     tool_output,
@@ -392,6 +395,44 @@ def around_scene() -> Told:
     return scene
 
 
+PLAN = [
+    {"text": "Look at the columns", "state": "done"},
+    {"text": "Compute churn by cohort", "state": "in_progress"},
+    {"text": "Plot it", "state": "pending"},
+]
+FACTS_KEPT = ("Amounts are in cents.",)
+
+
+def plan_tools() -> FakeTools:
+    """Return tools that make a plan, and keep a fact."""
+
+    def update_plan(items: Sequence[Mapping[str, Any]] = ()) -> ToolOutput:
+        plan = tuple(PlanItem(**item) for item in items)
+        return ToolOutput(f"The plan has {count_done(plan)} of {len(plan)} done.", plan=plan)
+
+    return FakeTools(
+        run_code=lambda code="": ToolOutput(TABLE),
+        update_plan=update_plan,
+        remember=lambda text="": ToolOutput("Kept for later sessions.", remembered=(text,)),
+    )
+
+
+def plan_scene() -> Told:
+    """Return a turn with a plan and a fact that is kept; the user edits both."""
+    scene = told(
+        reply("I plan it.", use("update_plan", 1, items=PLAN), use("run_code", 2, code=CHURN)),
+        reply(use("remember", 3, text=FACTS_KEPT[0])),
+        reply("Churn is computed."),
+        reply(use("update_plan", 4, items=[])),
+        reply("The plan is done."),
+        tools=plan_tools(),
+    ).ask("Churn by cohort; amounts are in cents")
+    plan = scene.session.edit_plan([PlanItem("Plot it", "in_progress")])
+    scene.add(plan_changed(1, plan))
+    scene.add(memory_changed(1, FACTS_KEPT, is_undone=True))
+    return scene.ask("Go on")
+
+
 def session_item(turns: int) -> Item:
     """Return who the conversation is."""
     return {
@@ -418,6 +459,7 @@ SCENES: Mapping[str, Callable[[], Told]] = {
     "turn_midturn": midturn_scene,
     "turn_retry": retry_scene,
     "turn_failure": failure_scene,
+    "turn_plan": plan_scene,
     "turn_stop": stop_scene,
     "around": around_scene,
     "cleared": cleared_scene,
@@ -438,6 +480,7 @@ def open_answer() -> dict[str, object]:
         "has_earlier": False,
         "queue": [{"kind": "queued", "id": "p3", "text": "And then?", "attachments": []}],
         "question": {**running[asked], "turn": 2},
+        "plan": PLAN,
         "is_running": True,
         "is_kernel_awaited": False,
         "commands": [{"name": "/compact", "usage": "/compact [FOCUS]", "help": "Compact now."}],
@@ -489,6 +532,7 @@ CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "result", "args": {"tool_use_id": "toolu_01", "start": 0}},
     {"op": "context", "args": {}},
     {"op": "undo_edit", "args": {"tool_use_id": None}},
+    {"op": "forget", "args": {"facts": FACTS_KEPT}},
     {"op": "rewind", "args": {"turn": 2}},
     {"op": "configure", "args": {"settings": {"permissions": "edits"}}},
     {"op": "set_mode", "args": {"mode": "plan"}},

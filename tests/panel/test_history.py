@@ -28,6 +28,7 @@ NOT_STORED = {
     "kernel_awaited",
     "edit_made",
     "edit_undone",
+    "memory_changed",
 }
 UNKNOWN = (
     "seconds",

@@ -93,6 +93,12 @@ def open_menu(page: Page) -> None:
     page.get_by_role("button", name="More").click()
 
 
+def open_plan(page: Page) -> None:
+    """Open the plan above the prompt."""
+    page.locator(".jctx-plan > summary").click()
+    expect(page.get_by_role("list", name="Plan")).to_be_visible()
+
+
 def focus_prompt(page: Page) -> None:
     """Put the caret into the prompt."""
     page.get_by_role("textbox", name="Prompt").focus()
@@ -115,6 +121,9 @@ STATES: dict[str, tuple[str, Act, int]] = {
     "menu": ("finished", open_menu, 520),
     "compaction": ("finished", open_compaction, 900),
     "finished": ("finished", nothing, 480),
+    "plan": ("plan", nothing, 560),
+    "plan-open": ("plan", open_plan, 620),
+    "plan-done": ("plan-done", nothing, 480),
     "stopped": ("stopped", nothing, 420),
     "compacting": ("compacting", nothing, 420),
     "first-run": ("first-run", focus_prompt, 580),

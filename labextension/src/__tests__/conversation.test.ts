@@ -75,6 +75,7 @@ function knownPart(part: TurnPart): unknown[] {
     case 'thinking':
       return [part];
     case 'note':
+    case 'memory':
     case 'shown':
     case 'failed':
     case 'retry':
@@ -325,6 +326,45 @@ describe('around the turns', () => {
 
   it('is void when another conversation is open', () => {
     expect(scene('cleared')).toMatchObject({ log: [], live: null, isStale: true });
+  });
+});
+
+describe('plan and memory', () => {
+  const items = itemsOf(SCENES.get('turn_plan')?.items ?? []);
+  const at = (kind: Item['kind'], nth: number): IConversation => {
+    const places = items.flatMap((item, place) => (item.kind === kind ? [place] : []));
+    return fold(items.slice(0, (places[nth] ?? 0) + 1));
+  };
+
+  it('has the newest plan, whoever changed it, until there is none', () => {
+    expect(at('plan_changed', 0).plan.map(({ state }) => state)).toEqual([
+      'done',
+      'in_progress',
+      'pending'
+    ]);
+    expect(at('plan_changed', 1).plan).toEqual([{ text: 'Plot it', state: 'in_progress' }]);
+    expect(fold(items).plan).toEqual([]);
+    expect(opened(EMPTY, answer()).plan).toHaveLength(3);
+  });
+
+  it('keeps a fact where it was stated, and says there that it was taken back', () => {
+    const kept = at('memory_changed', 0);
+    const gone = at('memory_changed', 1);
+    const fact = 'Amounts are in cents.';
+
+    expect(partsOf(kept).find(part => part.kind === 'memory')).toMatchObject({ undone: [] });
+    expect(partsOf(gone).find(part => part.kind === 'memory')).toMatchObject({
+      facts: [fact],
+      undone: [fact]
+    });
+    const twice = reduce(gone, { kind: 'memory_changed', turn: 1, facts: [fact], is_undone: true });
+    expect(twice.log).toEqual(gone.log);
+    const other = { kind: 'memory_changed', turn: 1, facts: ['Other.'], is_undone: true } as const;
+    expect(reduce(gone, other)).toEqual(gone);
+  });
+
+  it('has no plan of another conversation', () => {
+    expect(reduce(at('plan_changed', 0), { kind: 'cleared' }).plan).toEqual([]);
   });
 });
 

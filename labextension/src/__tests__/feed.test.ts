@@ -29,6 +29,7 @@ function answer(epoch: string, seq: number, items: readonly Item[] = []): IOpene
     has_earlier: false,
     queue: [],
     question: null,
+    plan: [],
     is_kernel_awaited: false,
     is_running: items.length > 0,
     commands: [],

@@ -640,3 +640,78 @@ describe('every fixture', () => {
     }
   );
 });
+
+describe('the plan', () => {
+  const plan: Item = {
+    kind: 'plan_changed',
+    turn: 1,
+    items: [
+      { text: 'Load', state: 'done' },
+      { text: 'Clean', state: 'in_progress' },
+      { text: 'Plot', state: 'pending' }
+    ]
+  };
+
+  it('stands above the prompt: how far it is, what is done now, and all of it', async () => {
+    await stage.show(reduce(RUNNING, plan));
+
+    expect(stage.find('.jctx-plan > summary').textContent).toBe('Plan1 of 3· Clean');
+    expect(stage.all('.jctx-plan li').map(node => node.textContent)).toEqual([
+      'done: Load',
+      'in progress: Clean',
+      'to do: Plot'
+    ]);
+    await stage.show(reduce(RUNNING, { ...plan, items: [] }));
+    expect(stage.all('.jctx-plan')).toEqual([]);
+  });
+
+  it('goes into the prompt to be edited, as the command reads it', async () => {
+    await stage.show(reduce(RUNNING, plan));
+    await stage.click(stage.button('Edit in the prompt'));
+    await stage.pass(17);
+
+    expect(stage.prompt.value).toBe('/plan edit\n- [x] Load\n- [>] Clean\n- [ ] Plot');
+  });
+});
+
+describe('what was kept for later sessions', () => {
+  const kept: Item = {
+    kind: 'memory_changed',
+    turn: 1,
+    facts: ['Amounts are in cents.', 'Plots have titles.'],
+    is_undone: false
+  };
+
+  it('is told where it was stated, and taken back by Undo, also while the turn runs', async () => {
+    await stage.show(reduce(RUNNING, kept));
+    await stage.click(stage.button('Undo'));
+
+    expect(stage.host.told('forget')).toEqual([{ facts: kept.facts }]);
+  });
+
+  it('has Undo for what is left of it only', async () => {
+    const one = reduce(reduce(RUNNING, kept), {
+      ...kept,
+      facts: ['Plots have titles.'],
+      is_undone: true
+    });
+    await stage.show(one);
+    expect(stage.all('.jctx-kept s').map(node => node.textContent)).toEqual(['Plots have titles.']);
+    await stage.click(stage.button('Undo'));
+    expect(stage.host.told('forget')).toEqual([{ facts: ['Amounts are in cents.'] }]);
+
+    await stage.show(reduce(one, { ...kept, is_undone: true }));
+    expect(stage.find('.jctx-note h4').textContent).toBe('Taken out of the memory');
+    expect(stage.button('Undo').disabled).toBe(true);
+  });
+
+  it('says why it could not be taken back', async () => {
+    await stage.show(reduce(RUNNING, kept));
+    stage.host.answers.set('forget', new CallError('failed', 'The disk is full.'));
+    await stage.click(stage.button('Undo'));
+    await stage.pass(1);
+
+    expect(stage.find('.jctx-note [role="alert"]').textContent).toBe('The disk is full.');
+    expect(stage.button('Undo').disabled).toBe(false);
+  });
+});

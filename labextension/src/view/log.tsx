@@ -10,6 +10,7 @@ import { findLast, useLatest } from './frame';
 import { DownIcon } from './icons';
 import { Failed, Note, Refusal, Shown } from './notes';
 import { Permission } from './permission';
+import { Remembered } from './plan';
 import { Turn } from './turn';
 import { isTurn } from './words';
 
@@ -56,6 +57,8 @@ export function Log(props: ILog): React.ReactElement {
           );
         case 'note':
           return <Note note={aside} isNew={isNew} />;
+        case 'memory':
+          return <Remembered memory={aside} isNew={isNew} />;
         case 'shown':
           return <Shown shown={aside} />;
         case 'failed':

@@ -17,6 +17,7 @@ import { findLast, useFrame, useLatest } from './frame';
 import { Header } from './header';
 import { Log } from './log';
 import { Fault, Refusal } from './notes';
+import { Plan } from './plan';
 import { isTurn, runLine } from './words';
 
 export { NO_ACTIONS } from './context';
@@ -171,6 +172,7 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
               composer.current?.focus();
             }}
           />
+          <Plan plan={conversation.plan} edit={take} />
           <Queue
             queue={queue}
             first={session === null ? null : next}

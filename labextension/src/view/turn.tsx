@@ -160,6 +160,7 @@ function Part({
       return part.isOver || !isLive ? null : <Retry retry={part} />;
     case 'compaction':
     case 'note':
+    case 'memory':
     case 'shown':
     case 'failed':
       return <>{drawAside(part, isLive)}</>;

@@ -79,7 +79,9 @@ const DID: Readonly<Record<string, readonly [string, string]>> = {
   read_file: ['read 1 file', 'read % files'],
   write_file: ['wrote 1 file', 'wrote % files'],
   edit_file: ['edited 1 file', 'edited % files'],
-  search_files: ['searched the files', 'searched the files % times']
+  search_files: ['searched the files', 'searched the files % times'],
+  update_plan: ['updated the plan', 'updated the plan % times'],
+  remember: ['kept 1 fact', 'kept % facts']
 };
 
 /** 6 steps: read 1 cell, ran code 3 times, 1 failed */
