@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ._version import __version__
+from .headless.export import add_parser as add_export
 
 RUN_HELP = "one prompt to the agent on a notebook file, without a person"
 RUN_TEXT = """\
@@ -48,6 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return start(options.target, others, sys.stdout, sys.stderr)
     if others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
+    if options.command == "export":
+        from .headless.export import export
+
+        given = (options.session, options.output, options.force)
+        return export(*given, os.environ, sys.stdout, sys.stderr)
     from .headless.plan import Options
     from .headless.run import run
 
@@ -113,6 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--kernel", metavar="NAME", help="the kernel (default: the notebook's own, else python3)"
     )
+    add_export(commands)
     lab = commands.add_parser(
         "lab",
         help=LAB_HELP,
