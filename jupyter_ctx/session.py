@@ -115,6 +115,8 @@ T = TypeVar("T")
 
 STOPPED_BEFORE = "Stopped by you before the first step. Nothing was sent."
 MEMORY_OFF = "Nothing is kept across sessions here: there is no folder for it."
+REMEMBERED = "The user had this remembered for later sessions: {fact}"
+FORGOTTEN = "The user took this out of the memory; it holds no more: {fact}"
 FINISH_S = 1.0
 """How long what waits for a turn's end may take then, in seconds."""
 STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
@@ -222,6 +224,7 @@ class Session:
         self._ports = ports
         self._place = place
         self._notices: list[str] = []
+        self._remembered: list[tuple[str, ...]] = []
         self._budget_tokens = 0
         self._is_running = False
         self._is_compacting = False
@@ -677,6 +680,8 @@ class Session:
     def _notice(self, event: CtxEvent) -> None:
         """Keep what the session itself shows of an event."""
         match event:
+            case MemoryChanged(facts=facts, is_undone=False):
+                self._remembered.append(facts)
             case CompactionStarted():
                 self._is_compacting = True
             case CompactionFinished() | CompactionFailed():
@@ -1034,6 +1039,16 @@ class Session:
         with self._busy():
             return record_plan(self._engine, self.transcript.turn, items, "user").items
 
+    @property
+    def memory_place(self) -> str:
+        """Where the memory lies, "" if nothing is kept."""
+        return self._ports.memory.place if self._ports.memory.is_on else ""
+
+    @property
+    def remembered(self) -> tuple[str, ...]:
+        """What was kept last since the kernel started, and not taken out again; () if nothing."""
+        return self._remembered[-1] if self._remembered else ()
+
     def load_memory(self) -> tuple[Fact, ...]:
         """Return what is kept across sessions, the oldest first; blocks. Raises StoreError."""
         return self._drive(self.run_load_memory)
@@ -1058,7 +1073,8 @@ class Session:
         if not fact:
             raise PromptError(f"A fact is one sentence of at most {MOST_FACT_CHARS:,} characters.")
         kept = tuple(await self._ports.memory.add([fact]))
-        self._notices += [f"The user had this remembered for later sessions: {f}" for f in kept]
+        self._remembered += [kept] if kept else []
+        self._notices += [REMEMBERED.format(fact=fact) for fact in kept]
         return kept
 
     def forget(self, facts: Sequence[str]) -> tuple[str, ...]:
@@ -1079,9 +1095,9 @@ class Session:
     async def run_forget(self, facts: Sequence[str]) -> tuple[str, ...]:
         """The same for the loop that drives the turns, also while one runs."""
         gone = tuple(await self._ports.memory.remove(facts))
-        self._notices += [
-            f"The user took this out of the memory; it holds no more: {f}" for f in gone
-        ]
+        left = [tuple(fact for fact in kept if fact not in facts) for kept in self._remembered]
+        self._remembered = [kept for kept in left if kept]
+        self._notices += [FORGOTTEN.format(fact=fact) for fact in gone]
         return gone
 
     def take_notes(self) -> list[NoteAdded]:

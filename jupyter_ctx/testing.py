@@ -461,6 +461,7 @@ class FakeMemory:
     facts: list[str] = field(default_factory=list)
     is_on: bool = True
     fails: bool = False
+    place: str = ""
 
     async def load(self) -> Sequence[Fact]:
         """Return `facts`, of no known day."""

@@ -37,6 +37,7 @@ class NoMemory:
     """Nothing is kept across sessions."""
 
     is_on = False
+    place = ""
 
     async def load(self) -> Sequence[Fact]:
         """Return nothing."""

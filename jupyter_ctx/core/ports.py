@@ -551,6 +551,11 @@ class Memory(Protocol):
         """Say whether facts are kept; else a summary is not asked for any."""
         ...
 
+    @property
+    def place(self) -> str:
+        """Say where the user finds them: a file's path, "" if there is none."""
+        ...
+
     async def load(self) -> Sequence[Fact]:
         """Return what is kept, the oldest first. Raises StoreError."""
         ...

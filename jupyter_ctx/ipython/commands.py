@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..surroundings import Folder
     from ..tools.mcp import ServerReport
     from .exports import Folders
+    from .hooking import LoadedHooks
     from .permissions import AskPermissions
     from .sessions import Shelf
 
@@ -94,6 +95,16 @@ class Host(Protocol):
     @property
     def servers(self) -> Sequence[ServerReport]:
         """The MCP servers of the session as they stand now. Raises CtxError."""
+        ...
+
+    @property
+    def hooks(self) -> LoadedHooks | None:
+        """The commands of the settings files that run as hooks, None without a session."""
+        ...
+
+    @property
+    def tool_sources(self) -> Mapping[str, str]:
+        """Who brought each tool that is not built in, by the tool's name."""
         ...
 
     def restart_server(self, name: str) -> str:
@@ -409,6 +420,18 @@ def _doctor(host: Host, argument: str) -> Shown:
     return Shown(*reports.doctor_report(host.find_faults()))
 
 
+def _plan(host: Host, argument: str) -> Shown:
+    from .keeping import plan
+
+    return plan(host, argument)
+
+
+def _memory(host: Host, argument: str) -> Shown:
+    from .keeping import memory
+
+    return memory(host, argument)
+
+
 def _trust(host: Host, argument: str) -> Shown:
     from .trusting import trust
 
@@ -419,6 +442,18 @@ def _skills(host: Host, argument: str) -> Shown:
     from .trusting import skills
 
     return skills(host, argument)
+
+
+def _hooks(host: Host, argument: str) -> Shown:
+    from .hooking import hooks
+
+    return hooks(host, argument)
+
+
+def _tools(host: Host, argument: str) -> Shown:
+    from .hooking import tools
+
+    return tools(host, argument)
 
 
 def _mcp(host: Host, argument: str) -> Shown:
@@ -488,6 +523,22 @@ _ALL = (
     ),
     Command("unpin", "/unpin N", "take pin N off", "/unpin 1", _unpin, _pin_numbers),
     Command(
+        "plan",
+        "/plan",
+        "show the plan; add TEXT, done N, next N, remove N, edit LINES and clear change it",
+        "/plan done 2",
+        _plan,
+        lambda host: ("add", "done", "next", "remove", "edit", "clear"),
+    ),
+    Command(
+        "memory",
+        "/memory",
+        "show what is kept across sessions; add TEXT, edit N TEXT, forget N and undo change it",
+        "/memory forget 1",
+        _memory,
+        lambda host: ("add", "edit", "forget", "undo"),
+    ),
+    Command(
         "budget",
         "/budget [TOKENS]",
         "token budget for each turn, so that long work goes on until all is done; or off",
@@ -540,6 +591,12 @@ _ALL = (
     ),
     Command(
         "skills", "/skills", "the skills there are, from where, in force or not", "/skills", _skills
+    ),
+    Command(
+        "hooks", "/hooks", "what runs at which event, from where, in force or not", "/hooks", _hooks
+    ),
+    Command(
+        "tools", "/tools", "the tools, which of them ask, and who brought each", "/tools", _tools
     ),
     Command(
         "mcp",

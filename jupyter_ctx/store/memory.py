@@ -66,6 +66,11 @@ class MemoryFile:
         self._today = today
         self._redact = redact
 
+    @property
+    def place(self) -> str:
+        """Say where the file lies, or will."""
+        return str(self.path)
+
     async def load(self) -> Sequence[Fact]:
         """Return what is kept, in the order of the file. Raises StoreError."""
         return await asyncio.to_thread(self.read)
