@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.agent_kernel import TURN_S, agent_kernel, ask, run
+from tests.agent_kernel import TURN_S, agent_kernel, run
 from tests.fake_anthropic import FakeAnthropic, call, reply
-from tests.kernels import ROOT, RealKernel
+from tests.kernels import RealKernel
 from tests.tools.test_mcp import HONEST, is_alive
 
 MODEL = "claude-sonnet-5-5"

@@ -27,6 +27,13 @@ from .mcp_words import clip_words
 MOST_PAGES, MOST_LISTED = 100, 2_000
 """So many pages and tools of a server's list are read; what comes behind is not."""
 
+LOST = (
+    (types.CONNECTION_CLOSED, "Connection closed"),
+    (types.CONNECTION_CLOSED, "SSE stream ended without a response"),
+    (types.INVALID_REQUEST, "Session terminated"),
+)
+"""What the SDK makes of a lost connection; servers use the same codes for errors of their own."""
+
 ERROR_CHARS = 2_000
 """Longest error of a server that is told, in characters."""
 
@@ -67,7 +74,7 @@ class Client:
         try:
             answer = await self._client.session.send_request(request, _ANSWER)
         except MCPError as error:
-            if error.code == types.CONNECTION_CLOSED:
+            if (error.code, error.message) in LOST:
                 raise
             said = clip_words(error.message, ERROR_CHARS)
             raise ToolError(f"The server answered with an error: {said}") from error

@@ -66,6 +66,7 @@ async def open_stdio(
     try:
         yield read, write
     finally:
+        watch.is_closing = True
         try:
             await _stop(process)
         finally:

@@ -21,17 +21,22 @@ SAID_CHARS = 160
 
 
 class Watch:
-    """One connection. `ended` is set once it is over, and `reason` says why, in a clause."""
+    """One connection. `ended` is set once it is over, and `reason` says why, in a clause.
+
+    `is_closing`: we end it ourselves, so how the other side then ends is no reason.
+    """
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
         self.reason = ""
+        self.is_closing = False
         self._unasked = 0
         self._said: deque[bytes] = deque(maxlen=8)
 
     def end(self, reason: str) -> None:
         """The connection is over; the first reason counts."""
-        self.reason = self.reason or reason
+        if not self.is_closing:
+            self.reason = self.reason or reason
         self.ended.set()
 
     def begin_call(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,16 +13,14 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 
 from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.errors import ToolError
-from jupyter_ctx.tools import mcp_server
 from jupyter_ctx.tools import mcp as mcp_tools
+from jupyter_ctx.tools import mcp_server
 from jupyter_ctx.tools.base import Tool
 from jupyter_ctx.tools.mcp import McpServers, ServerReport
 from jupyter_ctx.tools.mcp_entries import read_entries
@@ -35,6 +34,13 @@ HONEST = {
     "env": {"PYTHONPATH": str(ROOT)},
 }
 KEY = "sk-ant-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a server as long as it takes on a busy machine."""
+    monkeypatch.setattr(mcp_tools, "WAIT_S", 120.0)
+    monkeypatch.setattr(mcp_server, "CONNECT_S", 120.0)
 
 
 def hostile(mode: str, **more: object) -> dict[str, object]:
@@ -148,7 +154,7 @@ async def test_a_child_gets_no_key_and_what_its_entry_says(
 async def test_a_server_that_died_is_reached_by_the_next_call(tmp_path: Path) -> None:
     """The call in which a server dies is an error and made once; the next one is answered."""
     async with session({"honest": HONEST}, tmp_path) as own:
-        with pytest.raises(ToolError, match="it ended with status 3.*next call reaches it again"):
+        with pytest.raises(ToolError, match=r"ended with status 3.*next call reaches it"):
             await own.call("honest__die")
         assert own.report.state == "failed"
         assert (await own.call("honest__add", a=2, b=2)).text == "4\n"
@@ -197,3 +203,251 @@ async def test_a_server_that_nobody_runs_is_said(tmp_path: Path) -> None:
     async with session({"web": {"url": f"http://127.0.0.1:{port}/mcp"}}, tmp_path) as own:
         assert own.report.state == "failed"
         assert own.said[0].startswith("The MCP server web is not connected: ")
+
+
+# Entries ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("a text", "must be an object"),
+        ({}, "`command` must be a text"),
+        ({"command": "x", "args": "y"}, "`args` must be a list of texts"),
+        ({"command": "x\0"}, "`command` must be a text"),
+        ({"command": "x", "env": {"A=B": "c"}}, "`env` must be an object of texts"),
+        ({"command": "x", "timeout": -1}, "`timeout` must be a number of seconds"),
+        ({"type": "sse", "url": "http://x"}, '"sse" is not supported'),
+        ({"type": "carrier pigeon"}, "its type is 'carrier pigeon'"),
+        ({"command": "${NOT_SET}"}, "the environment variable NOT_SET is not set"),
+        ({"command": "x", "args": ["${ANTHROPIC_API_KEY}"]}, "this program's own key"),
+        ({"url": "http://x/", "headers": {"A": f"Bearer {KEY}"}}, "this program's own key"),
+        ({"url": "file:///etc/passwd"}, "`url` must begin with http"),
+        ({"url": "http://x/", "headers": {"A": "b\r\nC: d"}}, "a character that no header may"),
+        ({"command": "x", "cwd": "nowhere"}, "its folder .*nowhere does not exist"),
+    ],
+)
+async def test_an_entry_that_cannot_be_used_says_why(
+    tmp_path: Path, entry: object, why: str
+) -> None:
+    """Nothing is started or reached for an entry with a fault; the user is told what it is."""
+    async with session({"bad": entry}, tmp_path, environ={"ANTHROPIC_API_KEY": KEY}) as own:
+        assert own.report.state == "failed"
+        assert own.tools == {}
+        (said,) = own.said
+    assert said.startswith("The MCP server bad is not connected: ")
+    assert re.search(why, said), said
+    assert KEY not in said
+
+
+async def test_servers_of_all_files_count_once(tmp_path: Path) -> None:
+    """Of two servers of one name the first file's counts, and one that is off stays off."""
+    off = {"command": "x", "disabled": True}
+    entries = read_entries([("home", {"a": off}), ("project", {"a": {"command": "y"}}), ("x", 7)])
+
+    assert [(one.name, one.source, one.is_off) for one in entries] == [
+        ("a", "home", True),
+        ("mcpServers", "x", False),
+    ]
+    async with session({"a": off}, tmp_path) as own:
+        assert own.said == []
+        assert own.report.state == "off"
+
+
+# Hostile servers ----------------------------------------------------------------------------------
+
+
+async def test_a_server_that_fails_says_its_last_words(tmp_path: Path) -> None:
+    """What a server wrote to stderr before it ended is told, without a key in it."""
+    entry = hostile("fails", env={"SAID": "${HALF}0123456789abcdef"})
+    async with session({"bad": entry}, tmp_path, environ={"HALF": "sk-ant-"}) as own:
+        (said,) = own.said
+    assert "it ended with status 1" in said
+    assert "no token [redacted]" in said
+
+
+async def test_a_server_that_never_answers_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn goes on without a server that is slow, says so, and nothing of it is left."""
+    monkeypatch.setattr(mcp_tools, "WAIT_S", 0.05)
+    noted = tmp_path / "pids"
+    async with session({"bad": hostile("silent", env={"FILE": str(noted)})}, tmp_path) as own:
+        assert "its tools join at the next compaction" in own.said[0]
+        assert own.report.state == "connecting"
+        await until(noted.exists)
+    assert not any(map(is_alive, pids_in(noted)))
+
+
+async def test_a_server_that_takes_too_long_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not answer within its time is given up, and its process ended."""
+    monkeypatch.setattr(mcp_server, "CONNECT_S", 0.2)
+    async with session({"bad": hostile("silent")}, tmp_path) as own:
+        assert "did not answer within 0.2 s" in own.said[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("dies", "ended with status 7"),
+        ("huge", "a message of more than 16 MB"),
+        ("floods", "messages that nobody asked for"),
+        ("breaks", "ValidationError"),
+    ],
+)
+async def test_a_call_that_goes_wrong_is_an_error(tmp_path: Path, mode: str, why: str) -> None:
+    """A server that dies, floods or answers nonsense costs an error; it is restarted thrice."""
+    async with session({"bad": hostile(mode)}, tmp_path) as own:
+        for _ in range(1 + mcp_server.MOST_RESTARTS):
+            with pytest.raises(ToolError, match=why):
+                await own.call("bad__act")
+        with pytest.raises(ToolError, match="lost 3 times in a row"):
+            await own.call("bad__act")
+        assert "is connected" in await own.servers.restart("bad")
+
+
+async def test_a_call_that_hangs_ends_in_time_and_by_stop(tmp_path: Path) -> None:
+    """A call has its time, then the server is let go; a turn that is stopped leaves its call."""
+    noted = tmp_path / "pids"
+    entry = hostile("hangs", timeout=0.2, env={"FILE": str(noted)})
+    async with session({"bad": entry}, tmp_path) as own:
+        with pytest.raises(ToolError, match=r"did not answer a call within 0\.2 s"):
+            await own.call("bad__act")
+        call = asyncio.ensure_future(own.call("bad__act"))
+        await until(lambda: len(pids_in(noted)) == 2)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert not any(map(is_alive, pids_in(noted)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"), [("chatters", "acted: chatters\n"), ("asks", "acted: asks\n")]
+)
+async def test_a_server_that_talks_too_much_is_understood(
+    tmp_path: Path, mode: str, text: str
+) -> None:
+    """Words beside the messages, and requests that nobody grants, harm nothing."""
+    async with session({"bad": hostile(mode)}, tmp_path) as own:
+        assert (await own.call("bad__act")).text == text
+
+
+async def test_an_error_of_the_protocol_is_the_call_s_error(tmp_path: Path) -> None:
+    """What a server refuses is told as its error, without what would act on a terminal."""
+    async with session({"bad": hostile("refuses")}, tmp_path) as own:
+        with pytest.raises(ToolError, match=r"answered with an error: .*today") as caught:
+            await own.call("bad__act")
+        assert "\x1b" not in str(caught.value)
+        assert own.report.state == "connected"
+
+
+async def test_a_server_that_ignores_its_end_is_killed_with_its_children(tmp_path: Path) -> None:
+    """Closing leaves no process: neither one that ignores the signal nor one it started."""
+    noted = tmp_path / "pids"
+    async with session({"bad": hostile("stays", env={"FILE": str(noted)})}, tmp_path) as own:
+        assert own.report.state == "connected"
+        pids = pids_in(noted)
+        assert len(pids) == 2
+        assert all(map(is_alive, pids))
+    assert not any(map(is_alive, pids))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what is bound to come; the test's own time limit ends it."""
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
+# What is told of tools ----------------------------------------------------------------------------
+
+
+def assert_valid(own: Session) -> None:
+    """Every provider takes the tools: names, bounded texts, valid schemas of objects."""
+    for name, tool in own.tools.items():
+        spec = tool.spec
+        assert spec.name == name
+        assert re.fullmatch(r"mcp__bad__[A-Za-z0-9_-]{1,54}", name)
+        assert len(spec.description) <= DESCRIPTION_CHARS + 100
+        assert spec.description.isprintable()
+        schema = json.loads(json.dumps(spec.input_schema, allow_nan=False))
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+        assert not schema.keys() & {"anyOf", "oneOf", "allOf", "$ref"}
+        assert "evil.example/schema" not in json.dumps(schema)
+
+
+@pytest.mark.parametrize("mode", ["many", "long", "pages", "names", "schemas", "told"])
+async def test_what_is_told_of_tools_is_bounded_and_valid(tmp_path: Path, mode: str) -> None:
+    """Whatever a server lists, what the model is told of it is taken by every provider."""
+    async with session({"bad": hostile(mode)}, tmp_path) as own:
+        assert own.report.state == "connected"
+        assert 1 <= len(own.tools) <= MOST_TOOLS
+        assert_valid(own)
+        if mode == "many":
+            assert "tools are left out" in own.said[0]
+        if mode == "names":
+            assert len(own.tools) == 8
+            assert own.report.left_out == ("act: it is listed twice",)
+        if mode == "schemas":
+            assert set(own.report.left_out) == {
+                "s4: it requires an argument named 'bad name!'",
+                "s9: its schema has more than 2,000 parts",
+            }
+
+
+async def test_a_list_that_is_none_is_told_as_the_reason(tmp_path: Path) -> None:
+    """A list of tools that the protocol does not allow fails the server, and says so."""
+    async with session({"bad": hostile("invalid")}, tmp_path) as own:
+        assert "ValidationError" in own.said[0]
+
+
+async def test_tools_of_servers_take_a_tenth_of_a_small_window(tmp_path: Path) -> None:
+    """On a small window fewer tools are told: what they take of each prompt is bounded."""
+    async with session({"bad": hostile("many")}, tmp_path, window=16_000) as own:
+        told = [[t.spec.name, t.spec.description, t.spec.input_schema] for t in own.tools.values()]
+        assert len(told) >= 1
+        assert sum(len(json.dumps(one)) for one in told) <= 16_000 * 0.1 * 3 + 20 * len(told)
+
+
+async def test_a_list_that_changes_is_read_again(tmp_path: Path) -> None:
+    """A server that says its tools are others now has them read, and called by the new names."""
+    async with session({"bad": hostile("changes")}, tmp_path) as own:
+        assert set(own.tools) == {"mcp__bad__act"}
+        await own.call("bad__act")
+        await until(lambda: len(own.tools) == 8)
+        assert_valid(own)
+
+
+async def test_tools_of_a_server_that_is_not_there_reach_it_when_called(tmp_path: Path) -> None:
+    """In a resumed session a told tool whose server did not start is an error, or reaches it."""
+    script = tmp_path / "later.py"
+    entry = {"command": sys.executable, "args": [str(script), "plain"]}
+    told = ["run_code", "mcp__bad__act", "mcp__bad__gone", "mcp__badly__act"]
+    async with session({"bad": entry}, tmp_path, frozen=lambda: told) as own:
+        assert set(own.tools) == {"mcp__bad__act", "mcp__bad__gone"}
+        stand_in = own.tools["mcp__bad__gone"]
+        with pytest.raises(ToolError, match="cannot be reached: it ended with status 2"):
+            await own.call("bad__act")
+        script.write_text(Path(HOSTILE).read_text())
+        assert (await own.call("bad__act")).text == "acted: plain\n"
+        assert set(own.tools) == {"mcp__bad__act"}
+        with pytest.raises(ToolError, match="has no such tool any more"):
+            await stand_in.run({}, 1_000)
+
+
+async def test_servers_that_a_file_adds_or_drops_come_and_go(tmp_path: Path) -> None:
+    """Between turns a server that was trusted is reached, and one that was taken out let go."""
+    noted = tmp_path / "pids"
+    named: dict[str, object] = {"one": hostile("plain", env={"FILE": str(noted)})}
+    async with session(named, tmp_path) as own:
+        assert set(own.tools) == {"mcp__one__act"}
+        del named["one"]
+        named["two"] = hostile("plain")
+        now = own.servers.read()
+        assert now is not None
+        own.servers.use(now)
+        await until(lambda: set(own.tools) == {"mcp__two__act"})
+        await until(lambda: not any(map(is_alive, pids_in(noted))))
+        assert (await own.call("two__act")).text == "acted: plain\n"
