@@ -18,6 +18,7 @@ from jupyter_ctx.core.repair import INTERRUPTED_TEXT
 from jupyter_ctx.core.transcript import Transcript
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.testing import FakeKernel, FakeTools, MemoryStore
+from tests.both import on_both, spoken
 from tests.fake_anthropic import (
     NO_USAGE,
     FakeAnthropic,
@@ -140,19 +141,20 @@ def test_compaction_reads_the_cache_and_goes_on(binds):
                 assert record.json["messages"][1]["role"] == "assistant"
 
 
-def test_a_resumed_session_sends_the_same_bytes():
+@on_both
+def test_a_resumed_session_sends_the_same_bytes(fake):
     """W19, W20: a session loaded from its entries sends what its twin sends, byte for byte."""
     store = MemoryStore()
     begin = [
         reply(thinking="hm", tools=[call("run_code", code="print('x' * 70_000)")]),
         "First answer.",
     ]
-    with FakeAnthropic([*begin, "Twin."]) as server, plain_talk(server, store=store) as session:
+    with fake([*begin, "Twin."]) as server, plain_talk(server, store=store) as session:
         run(session, "one")
         kept = list(store.entries)
         run(session, "two")
         twin = server.messages[-1].body
-    with FakeAnthropic(["Resumed."]) as server, plain_talk(server, entries=kept) as session:
+    with fake(["Resumed."]) as server, plain_talk(server, entries=kept) as session:
         run(session, "two")
         assert server.messages[-1].body == twin
         assert (
@@ -161,7 +163,8 @@ def test_a_resumed_session_sends_the_same_bytes():
         )
 
 
-def test_parallel_results_one_with_an_image_one_interrupted():
+@on_both
+def test_parallel_results_one_with_an_image_one_interrupted(fake):
     """W18: three calls, an image, an interrupt: one message, results first, in order."""
     from tests.pictures import png
 
@@ -174,7 +177,7 @@ def test_parallel_results_one_with_an_image_one_interrupted():
 
     tools = Tools(plot=lambda: ToolOutput("figure", (png(40, 30),)), slow=lambda: "")
     three = reply(tools=[call("plot"), call("slow"), call("run_code", code="print(1)")])
-    with FakeAnthropic([three, "Again."]) as server, plain_talk(server, tools=tools) as session:
+    with fake([three, "Again."]) as server, plain_talk(server, tools=tools) as session:
         assert run(session, "one")[-1].outcome == "stopped"
         assert run(session, "two")[-1].outcome == "done"
         assert_healthy(server)
@@ -183,6 +186,7 @@ def test_parallel_results_one_with_an_image_one_interrupted():
         assert text_of(results[2].content) == INTERRUPTED_TEXT
 
 
+@on_both
 @pytest.mark.parametrize(
     "fault",
     [
@@ -190,7 +194,7 @@ def test_parallel_results_one_with_an_image_one_interrupted():
         status(500),
         status(429, retry_after=7),
         disconnect(),
-        disconnect(after_events=4),
+        disconnect(after_events=3),
         truncate(),
         corrupt(),
         no_stop_reason(),
@@ -200,9 +204,9 @@ def test_parallel_results_one_with_an_image_one_interrupted():
         type(fault).__name__ + str(getattr(fault, "status", getattr(fault, "how", "")))
     ),
 )
-def test_a_fault_is_tried_again_with_the_same_bytes(fault):
+def test_a_fault_is_tried_again_with_the_same_bytes(fake, fault):
     """W12: busy, broken or cut: the same bytes again, no half message, the turn is done."""
-    with FakeAnthropic([fault, "Whole."]) as server, plain_talk(server) as session:
+    with fake([fault, "Whole."]) as server, plain_talk(server) as session:
         events = run(session)
         assert events[-1].outcome == "done"
         assert len(of(events, RetryScheduled)) == 1
@@ -212,11 +216,12 @@ def test_a_fault_is_tried_again_with_the_same_bytes(fault):
             assert of(events, RetryScheduled)[0].wait_s >= 7
 
 
-def test_too_long_compacts_once_and_retries_once():
+@on_both
+def test_too_long_compacts_once_and_retries_once(fake):
     """W13: a prompt found too long is compacted once and sent once more; a second time is told."""
     big = "w " * 3_000
     script = [reply(big), reply(big), too_long(210_000, 200_000), "Summary.", "Done."]
-    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
+    with fake(script) as server, plain_talk(server, tail_tokens=0) as session:
         for n in range(3):
             events = run(session, f"turn {n}")
         assert events[-1].outcome == "done"
@@ -225,12 +230,13 @@ def test_too_long_compacts_once_and_retries_once():
         assert not server.unused
 
 
-def test_a_compaction_that_is_itself_too_long_is_cut():
+@on_both
+def test_a_compaction_that_is_itself_too_long_is_cut(fake):
     """W13: the oldest turns leave the summary's request in whole pairs, at most three times."""
     big = "w " * 1_000
     answers = [reply(big) for _ in range(8)]
     script = [*answers, *[too_long(210_000, 200_000)] * 3, "Summary.", "Done."]
-    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
+    with fake(script) as server, plain_talk(server, tail_tokens=0) as session:
         for n in range(9):
             events = run(session, f"turn {n}")
         assert events[-1].outcome == "done"
@@ -284,11 +290,12 @@ def test_a_tail_of_another_models_thinking_survives_the_switch_back():
         assert server.refused == []
 
 
-def test_the_breaker_opens_after_three_failures():
+@on_both
+def test_the_breaker_opens_after_three_failures(fake):
     """W10: after three failed summaries no fourth is asked for until the user asks."""
     script = answering([*steps(40, 80), "Done."], summary=max_tokens("half a summ"))
     models = {MODEL: FakeModel(window=8_000, max_output=8_000, binds_thinking=True)}
-    with FakeAnthropic(script, models=models) as server, plain_talk(server) as session:
+    with fake(script, models=models) as server, plain_talk(server) as session:
         events = run(session, "Count.")
         summaries = [record for record in server.messages if is_summary(record)]
 
@@ -373,9 +380,10 @@ def test_what_is_charged_beside_the_answer_is_in_the_cost_only():
         assert session.total_usage.output == 2_900
 
 
-def test_missing_usage_is_an_estimate():
+@on_both
+def test_missing_usage_is_an_estimate(fake):
     """W23: a server without usage leaves an estimate, never 0, and the turn works."""
-    with FakeAnthropic([reply("Hi.", usage=NO_USAGE)]) as server, plain_talk(server) as session:
+    with fake([reply("Hi.", usage=NO_USAGE)]) as server, plain_talk(server) as session:
         events = run(session)
         assert events[-1].outcome == "done"
         assert session.context()["is_estimate"] is True
@@ -402,19 +410,21 @@ def test_the_output_limit_and_the_window_stop():
         assert_healthy(server)
 
 
-def test_a_refusal_is_told_in_the_providers_words():
+@on_both
+def test_a_refusal_is_told_in_the_providers_words(fake):
     """A refusal ends the turn; the exchange is left out; the next prompt goes through."""
     script = [refuse("This asks for harm."), "Fine."]
-    with FakeAnthropic(script) as server, plain_talk(server) as session:
+    with fake(script) as server, plain_talk(server) as session:
         events = run(session, "bad")
         assert events[-1].stop_reason == "refusal"
         assert "This asks for harm." in events[-1].error
         run(session, "good")
-        assert len(server.messages[-1].json["messages"]) == 1
+        assert spoken(server.messages[-1]) == ["user"]
         assert_healthy(server)
 
 
-def test_odd_replies_are_survived():
+@on_both
+def test_odd_replies_are_survived(fake):
     """A tool that does not exist, arguments off schema, an id twice: results, not failures."""
     from jupyter_ctx.errors import ToolError
 
@@ -428,14 +438,15 @@ def test_odd_replies_are_survived():
         "Done.",
     ]
     with (
-        FakeAnthropic(script) as server,
+        fake(script) as server,
         plain_talk(server, tools=FakeTools(picky=picky)) as session,
     ):
         assert run(session)[-1].outcome == "done"
         assert_healthy(server)
 
 
-def test_recent_cells_come_back_in_their_present_form():
+@on_both
+def test_recent_cells_come_back_in_their_present_form(fake):
     """C15: after a compaction the cells run last with new source are there, by id, newest first."""
     from jupyter_ctx.core.ports import Cell
 
@@ -452,7 +463,7 @@ def test_recent_cells_come_back_in_their_present_form():
     large = call("run_code", code="for i in range(2_000): print('row', i)")
     script = answering([large, *steps(30, 80), "Done."])
     with (
-        FakeAnthropic(script, models=SMALL) as server,
+        fake(script, models=SMALL) as server,
         plain_talk(server, tools=FakeTools(kernel), recent_cells=2) as session,
     ):
         events = run(session)
@@ -474,12 +485,13 @@ def test_recent_cells_come_back_in_their_present_form():
         assert {item.kind for item in entry.reinjected} >= {"instruction", "variable", "cell"}
 
 
-def test_model_off_and_manual():
+@on_both
+def test_model_off_and_manual(fake):
     """`manual` compacts only on command; `off` never; both say so rather than drop text."""
     for mode in ("manual", "off"):
         script = answering([*steps(60, 80), "Done."])
         with (
-            FakeAnthropic(script, models=SMALL) as server,
+            fake(script, models=SMALL) as server,
             plain_talk(server, compaction=mode) as session,
         ):
             events = run(session)
@@ -509,9 +521,10 @@ def test_the_cost_of_a_session():
         assert session.total_cost_usd == pytest.approx(session.facts.prices.cost_usd(usage))
 
 
-def test_notes_name_what_was_reduced():
+@on_both
+def test_notes_name_what_was_reduced(fake):
     """C10: a prompt that cannot fit is stored and previewed; the request fits; no word is lost."""
-    with FakeAnthropic(["Ok."], models=SMALL) as server, plain_talk(server) as session:
+    with fake(["Ok."], models=SMALL) as server, plain_talk(server) as session:
         book = "In the beginning there was a table. " * 20_000
         events = run(session, book)
         assert events[-1].outcome == "done"

@@ -19,7 +19,7 @@ from tests.fake_anthropic import (
     last_text,
     reply,
 )
-from tests.fake_anthropic.prompt import THINKING_TYPES, canonical
+from tests.fake_anthropic.prompt import THINKING_TYPES, blocks_of, canonical
 from tests.talk import MODEL, talk
 
 Event = TypeVar("Event")
@@ -89,7 +89,7 @@ def blocks(record: Recorded, kind: str) -> list[dict[str, Any]]:
     """Return the blocks of one type in a request's messages, those within results too."""
     found: list[dict[str, Any]] = []
     for message in record.messages:
-        for block in message["content"]:
+        for block in blocks_of(message["content"]):
             inner = block.get("content") or [] if block["type"] == "tool_result" else []
             found += [each for each in [block, *inner] if each["type"] == kind]
     return found

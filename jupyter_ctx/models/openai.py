@@ -23,6 +23,7 @@ from ..core.ports import Delta, ModelFacts, Request
 from ..errors import (
     AuthError,
     ModelError,
+    PromptTooLongError,
     RateLimitedError,
     StreamBrokenError,
     UnreachableError,
@@ -64,6 +65,11 @@ _WANTS_OLD_LIMIT: Final = re.compile(
     r"max_completion_tokens.{0,80}(unknown|unrecognized|unsupported|not supported|not permitted)"
     r"|(unknown|unrecognized|extra|unsupported).{0,80}max_completion_tokens",
     re.I | re.S,
+)
+_MOST_OUTPUT: Final = re.compile(
+    r"(?:at most|less than or equal to|\[1, ?|maximum (?:value|output)[^\d]{0,40})[^\d]{0,3}"
+    r"(\d{3,7})",
+    re.I,
 )
 _NO_USAGE: Final = re.compile(r"stream_options|include_usage", re.I)
 _BLIND: Final = re.compile(
@@ -124,10 +130,9 @@ class OpenAIModel:
         One attempt. Raises a ModelError; StreamBrokenError if the stream ends without a ReplyDone.
         Closing the iterator, or cancelling its task, closes the connection.
         """
-        window = self._facts.window_tokens if self._facts else None
-        reader = ReplyReader(self._where.url, self._model, request.max_tokens, window)
         async with AsyncExitStack() as stack:
             response = await self._open(request, stack)
+            reader = self._make_reader(request.max_tokens)
             async for chunk in self._chunks(response, reader):
                 if chunk.get("error"):
                     raise classify(read(None, chunk), self._where)
@@ -194,8 +199,10 @@ class OpenAIModel:
                 return await self._send(self._params(request), stack)
             except UnicodeEncodeError:
                 pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
+            except PromptTooLongError:
+                raise
             except ModelError as error:
-                other = find_dialect(self._dialect, str(error), request.messages)
+                other = find_dialect(self._dialect, str(error), request)
                 if other is None:
                     raise
                 self._use(other)
@@ -204,6 +211,11 @@ class OpenAIModel:
 
     def _params(self, request: Request) -> dict[str, Any]:
         return build_params(request, self._model, self._dialect, self._wires)
+
+    def _make_reader(self, max_tokens: int) -> ReplyReader:
+        limit = min(max_tokens, self._dialect.most_output or max_tokens)
+        window = self._facts.window_tokens if self._facts else None
+        return ReplyReader(self._where.url, self._model, limit, window)
 
     def _use(self, dialect: Dialect) -> None:
         if dialect != self._dialect:
@@ -309,13 +321,17 @@ def find_credentials(base_url: str, environ: Mapping[str, str], *, is_ollama: bo
     )
 
 
-def find_dialect(dialect: Dialect, said: str, messages: tuple[Message, ...]) -> Dialect | None:
+def find_dialect(dialect: Dialect, said: str, request: Request) -> Dialect | None:
     """Return how to ask again a server that `said` what it does not take; None: not for that."""
+    messages, sent = request.messages, request.max_tokens
     is_new = dialect.output_field == "max_completion_tokens"
     if not is_new and _WANTS_NEW_LIMIT.search(said):
         return replace(dialect, output_field="max_completion_tokens")
     if is_new and _WANTS_OLD_LIMIT.search(said):
         return replace(dialect, output_field="max_tokens")
+    if re.search(r"max_(completion_)?tokens", said) and (found := _MOST_OUTPUT.search(said)):
+        most = int(found[1])
+        return replace(dialect, most_output=most) if most < (dialect.most_output or sent) else None
     if dialect.tells_usage and _NO_USAGE.search(said):
         return replace(dialect, tells_usage=False)
     if dialect.sees_images and any(map(images_of, messages)) and _BLIND.search(said):

@@ -43,12 +43,13 @@ class Dialect:
     """What a server takes, where servers differ.
 
     `output_field` is what the output limit is called. `sees_images` False: images go as words.
-    `tells_usage`: it takes `stream_options`.
+    `tells_usage`: it takes `stream_options`. `most_output` is the longest answer it grants.
     """
 
     output_field: str = "max_tokens"
     sees_images: bool = True
     tells_usage: bool = True
+    most_output: int | None = None
 
 
 def build_params(request: Request, model: str, dialect: Dialect, wires: Wires) -> dict[str, Any]:
@@ -56,7 +57,8 @@ def build_params(request: Request, model: str, dialect: Dialect, wires: Wires) -
 
     `model` is its name at the server; `wires` remember what `build_message` made before.
     """
-    params: dict[str, Any] = {"model": model, dialect.output_field: request.max_tokens}
+    longest = min(request.max_tokens, dialect.most_output or request.max_tokens)
+    params: dict[str, Any] = {"model": model, dialect.output_field: longest}
     if request.tools:
         params["tools"] = [build_tool(tool) for tool in request.tools]
     system = [{"role": "system", "content": request.system}] if request.system else []

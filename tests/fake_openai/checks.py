@@ -27,6 +27,8 @@ def assert_append_only(
     may_begin, begun = False, 0
     for number, record in enumerate(requests):
         sent = [json.dumps(message, ensure_ascii=False) for message in record.messages]
+        if number and requests[number - 1].stop_reason == "refusal":  # it takes its exchange along
+            last = [old for old, new in zip(last, sent, strict=False) if old == new]
         same = sent[: len(last)] == last
         if is_side(record):
             assert sent[:-1] == last[: len(sent) - 1], f"request {number}: a summary of other words"

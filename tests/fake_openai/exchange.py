@@ -99,7 +99,12 @@ class OpenAIExchange(Exchange):
         record.input_tokens, record.window_tokens = tokens[-1], model.window
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or model.max_output
         if limit > model.max_output:
-            raise self._error(400, f"max_tokens is too large: {limit}", code="invalid_value")
+            text = (
+                f"max_tokens is too large: {limit}. This model supports at most "
+                f"{model.max_output} completion tokens, whereas you provided {limit}."
+            )
+            self._scripted = self._error(400, text, code="invalid_value")
+            raise self._scripted
         if record.input_tokens > model.window:
             if not self.kind.truncates:
                 raise overflow(self.kind, record.input_tokens, model.window)

@@ -31,8 +31,8 @@ class FakeOpenAI(FakeAnthropic):
         kind: Name = "vllm",
         sees: bool = True,
         model: str = MODEL,
-        window: int = 200_000,
-        max_output: int = 64_000,
+        window: int = 1_000_000,
+        max_output: int = 128_000,
         models: Mapping[str, FakeModel] | None = None,
         **more: Any,
     ) -> None:
