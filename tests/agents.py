@@ -28,7 +28,7 @@ def task_of(body: Mapping[str, Any]) -> str | None:
         content = message["content"]
         for block in content if isinstance(content, list) else ():
             if block["type"] == "text" and TASK_LINE in block["text"]:
-                return block["text"].partition(TASK_LINE)[2].strip()
+                return str(block["text"]).partition(TASK_LINE)[2].strip()
     return None
 
 
@@ -48,7 +48,7 @@ class Cast:
 
 
 class Look(FakeTools):
-    """`look` reads, `run_code` runs in a fake kernel, `task` is the real one; `order` is what ran."""
+    """`look` reads, `run_code` runs in a fake kernel, `task` is real; `order` is what ran."""
 
     def __init__(self, kernel: FakeKernel | None = None) -> None:
         super().__init__(

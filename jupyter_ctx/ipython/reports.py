@@ -177,7 +177,7 @@ def source_text(source: str, window: int | None, set_window: int) -> str:
 
 
 def cost_report(cost: Mapping[str, object]) -> Report:
-    """Return tokens by kind, money, the cache-read ratio, each compaction's and sub-agent's cost."""
+    """Return tokens by kind, money, the cache-read ratio, what compactions and sub-agents cost."""
     usage = cost.get("usage")
     kinds = {
         "uncached": "Input, uncached",
