@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..surroundings.watch import FolderWatch
     from ..tools import Registry
     from ..tools.files import FileTools
+    from ..tools.mcp import McpServers
     from ..tools.project import Project
     from ..tools.seen import Seen
     from .document import Document
@@ -166,6 +168,7 @@ class Wiring:
         self._recorder = recorder
         self._explicit = explicit
         self._redactor: LiveRedactor | None = None
+        self._mcp: McpServers | None = None
         self._users: tuple[Callable[[Settings], None], ...] = ()
         self._folder: tuple[tuple[str, str, Path | None], Folder] | None = None
 
@@ -294,9 +297,11 @@ class Wiring:
             workspace = ProjectWorkspace(
                 files.project, lambda: session.transcript, lambda: self.folder.skills()
             )
-            start = self._start(memory, lambda: session.facts.window_tokens, watch)
+            servers = self._servers(files.project.root, tools, lambda: session)
+            self._mcp = servers
+            start = self._start(memory, lambda: session.facts.window_tokens, watch, servers)
             ports = self._ports(
-                stored, kernel, tools, name, files, updates, workspace, memory, start
+                stored, kernel, tools, name, files, updates, workspace, memory, start, servers
             )
             where = Place(
                 stored.session_id,
@@ -324,7 +329,7 @@ class Wiring:
         )
         attacher = Attacher(kernel, notebook, tools, files.project)
         said = [*warnings, *stored.warnings]
-        return Opened(session, close, said, resumed, why, stored, targets, attacher)
+        return Opened(session, close, said, resumed, why, stored, targets, attacher, servers)
 
     # The parts ----------------------------------------------------------------------------------
 
@@ -339,6 +344,7 @@ class Wiring:
         workspace: ProjectWorkspace,
         memory: Memory,
         start: SessionStart,
+        servers: McpServers,
     ) -> Any:
         from ..models.counting import TiktokenCounter
         from ..session import Ports
@@ -365,6 +371,7 @@ class Wiring:
             agents=stored,
             memory=memory,
             start=start,
+            closers=(servers.aclose,),
         )
 
     def _files(self, settings: Settings, notebook: Document, seen: Seen) -> FileTools:
@@ -395,7 +402,11 @@ class Wiring:
         )
 
     def _start(
-        self, memory: Memory, window: Callable[[], int | None], watch: FolderWatch
+        self,
+        memory: Memory,
+        window: Callable[[], int | None],
+        watch: FolderWatch,
+        servers: McpServers,
     ) -> SessionStart:
         """Return what connects and is described before a session's first turn."""
         from .recall import MemorySection
@@ -403,8 +414,16 @@ class Wiring:
 
         section = MemorySection(memory, window)
         return SessionStart(
-            [section.connect, watch.connect], [watch.describe, section.describe], self.redact
+            [section.connect, watch.connect, servers.connect],
+            [watch.describe, section.describe],
+            self.redact,
         )
+
+    def _servers(self, root: str, tools: Registry, session: Callable[[], Session]) -> McpServers:
+        """Return the MCP servers of a session: those of the home, and of the trusted project."""
+        from .mcp import make_servers
+
+        return make_servers(lambda: self.folder, root, tools, session, self.redact)
 
     def _memory(self, settings: Settings, project: Project) -> Memory:
         """Return what is kept of the project across sessions; without a home nothing is."""
@@ -542,6 +561,8 @@ class Wiring:
         from ..models import choose_model
 
         self._redact(settings)
+        if (servers := self._mcp) is not None and (named := servers.read()) is not None:
+            self._agent.bridge.post(partial(servers.use, named))
         old = session.settings
         if settings == old:
             return
