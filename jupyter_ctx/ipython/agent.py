@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .exports import Folders
     from .frontend import FrontendLink
     from .gauge import Gauge
+    from .hooking import LoadedHooks
     from .live import Sink
     from .mentions import Mention
     from .permissions import Answer, AskPermissions, Look, RuleStore
@@ -74,7 +75,8 @@ class Opened:
     `resumed`: it has turns, and they ran in another kernel. `why` says, in a few words, why this
     model was chosen. `rules` keeps what the user allows for the session, None: nothing does;
     `targets` looks at what calls would act on, `attacher` at what prompts mention. `servers` are
-    its MCP servers, None: there are none.
+    its MCP servers, `hooks` the commands of the settings files, None: there are none.
+    `tool_sources` says who brought a tool that is not built in.
     """
 
     session: Session
@@ -86,6 +88,8 @@ class Opened:
     targets: Look | None = None
     attacher: Attacher | None = None
     servers: McpServers | None = None
+    hooks: LoadedHooks | None = None
+    tool_sources: Callable[[], Mapping[str, str]] = dict
 
 
 class Opener(Protocol):
@@ -281,6 +285,16 @@ class Agent:
     def servers(self) -> Sequence[ServerReport]:
         """The MCP servers of the session as they stand now. Raises CtxError."""
         return () if (servers := self._mcp) is None else servers.report()
+
+    @property
+    def hooks(self) -> LoadedHooks | None:
+        """The commands of the settings files that run as hooks, None without a session."""
+        return None if self._opened is None else self._opened.hooks
+
+    @property
+    def tool_sources(self) -> Mapping[str, str]:
+        """Who brought each tool that is not built in, by the tool's name."""
+        return {} if self._opened is None else self._opened.tool_sources()
 
     def restart_server(self, name: str) -> str:
         """Reach an MCP server again and return how that came out; blocks. Raises ToolError."""

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .exports import Folders
     from .frontend import FrontendLink
     from .gauge import Gauge
+    from .hooking import LoadedHooks
     from .kernel import IPythonKernel
     from .redaction import LiveRedactor
     from .reports import Finding
@@ -150,6 +152,20 @@ def permission_mode() -> str | None:
     return None if extension is None else extension.agent.permission_mode
 
 
+def find_stored(store: SessionStore, notebook: str, cwd: str) -> AnySession | None:
+    """Open the session of the notebook at that path, else the one its own metadata names.
+
+    None: there is none. Raises StoreError.
+    """
+    from .disk import read_notebook
+
+    if (found := store.find(notebook)) is not None:
+        return store.load(found.session_id)
+    on_disk = read_notebook(notebook)
+    named = None if on_disk is None else on_disk.session_id
+    return None if named is None else store.claim(named, notebook, cwd)
+
+
 class Wiring:
     """Opens sessions over this package's adapters. Implements `agent.Opener`.
 
@@ -169,6 +185,7 @@ class Wiring:
         self._explicit = explicit
         self._redactor: LiveRedactor | None = None
         self._mcp: McpServers | None = None
+        self._hooks: LoadedHooks | None = None
         self._users: tuple[Callable[[Settings], None], ...] = ()
         self._folder: tuple[tuple[str, str, Path | None], Folder] | None = None
 
@@ -219,8 +236,7 @@ class Wiring:
         store = self._store(settings)
         notebook = place.find_notebook(self._shell.user_ns, os.environ)
         try:
-            found = None if notebook is None else store.find(notebook)
-            stored = None if found is None else store.load(found.session_id)
+            stored = None if notebook is None else find_stored(store, notebook, place.find_folder())
         except StoreError as error:
             return self._open(self._create(store, notebook), settings, [str(error)])
         return self._open(stored or self._create(store, notebook), settings)
@@ -303,6 +319,8 @@ class Wiring:
             ports = self._ports(
                 stored, kernel, tools, name, files, updates, workspace, memory, start, servers
             )
+            hooks = self._hooks = self._load_hooks(stored, files.project.root)
+            ports = replace(ports, hooks=hooks.commands)
             where = Place(
                 stored.session_id,
                 stored.info.notebook,
@@ -329,7 +347,19 @@ class Wiring:
         )
         attacher = Attacher(kernel, notebook, tools, files.project)
         said = [*warnings, *stored.warnings]
-        return Opened(session, close, said, resumed, why, stored, targets, attacher, servers)
+        return Opened(
+            session,
+            close,
+            said,
+            resumed,
+            why,
+            stored,
+            targets,
+            attacher,
+            servers,
+            hooks,
+            lambda: tools.sources,
+        )
 
     # The parts ----------------------------------------------------------------------------------
 
@@ -418,6 +448,15 @@ class Wiring:
             [watch.describe, section.describe],
             self.redact,
         )
+
+    def _load_hooks(self, stored: AnySession, root: str) -> LoadedHooks:
+        """Return the hooks of a session: those of the home, and of the trusted project."""
+        from ..hooks.commands import Setting
+        from .hooking import LoadedHooks
+
+        transcript = "" if stored.path is None else str(stored.path / "transcript.jsonl")
+        setting = Setting(stored.session_id, transcript, root, place.find_folder)
+        return LoadedHooks(lambda: self.folder, setting, os.environ)
 
     def _servers(self, root: str, tools: Registry, session: Callable[[], Session]) -> McpServers:
         """Return the MCP servers of a session: those of the home, and of the trusted project."""
@@ -561,6 +600,8 @@ class Wiring:
         from ..models import choose_model
 
         self._redact(settings)
+        if self._hooks is not None:
+            self._hooks.load()
         if (servers := self._mcp) is not None and (named := servers.read()) is not None:
             self._agent.bridge.post(partial(servers.use, named))
         old = session.settings
