@@ -20,6 +20,9 @@ from ..core.ports import CellType, NotebookCell
 MOST_BYTES = 64 * 1024 * 1024
 """A larger file is not read: parsing takes several times its size of memory."""
 
+METADATA_KEY = "jupyter_ctx"
+"""The key of the notebook's metadata that is ours; the page writes it."""
+
 MOST_FAULTS = 5
 """So many faults are told; the rest are counted."""
 
@@ -34,13 +37,15 @@ class DiskNotebook:
 
     `faults` say what is wrong with it, a clause each; `saved_at` is when it was written, in seconds
     since the epoch. A cell without a valid id of its own is called `cell-N` by its place from 1.
-    `widgets` is its `metadata.widgets`, None if it keeps no state of widgets.
+    `widgets` is its `metadata.widgets`, None if it keeps no state of widgets; `session_id` is
+    `metadata.jupyter_ctx.session_id`, the session it says is its own.
     """
 
     cells: tuple[NotebookCell, ...] = ()
     faults: tuple[str, ...] = ()
     saved_at: float = 0.0
     widgets: Json | None = None
+    session_id: str | None = None
 
 
 def read_notebook(path: str, most_bytes: int = MOST_BYTES) -> DiskNotebook | None:
@@ -92,8 +97,18 @@ def _parse(content: bytes) -> DiskNotebook:
     if len(faults) > MOST_FAULTS:
         told.append(f"{len(faults) - MOST_FAULTS:,} more faults")
     metadata = notebook.get("metadata")
-    widgets = metadata.get("widgets") if isinstance(metadata, dict) else None
-    return DiskNotebook(cells, tuple(told), widgets=widgets if isinstance(widgets, dict) else None)
+    widgets, session_id = _of_metadata(metadata if isinstance(metadata, dict) else {})
+    return DiskNotebook(cells, tuple(told), widgets=widgets, session_id=session_id)
+
+
+def _of_metadata(metadata: dict[str, Any]) -> tuple[Json | None, str | None]:
+    """Return the state of widgets and the session's id, None what is not there or not valid."""
+    widgets, ours = metadata.get("widgets"), metadata.get(METADATA_KEY)
+    named = ours.get("session_id") if isinstance(ours, dict) else None
+    return (
+        widgets if isinstance(widgets, dict) else None,
+        named if isinstance(named, str) else None,
+    )
 
 
 def _upgrade(notebook: dict[str, Any], faults: list[str]) -> list[object]:

@@ -101,22 +101,34 @@ def build_info(session_id: str, entries: Iterable[Entry]) -> SessionInfo:
 
     Total: entries without a SessionEntry give a session without notebook and folder.
     """
-    info = SessionInfo(session_id, 0.0, 0.0)
+    info, is_begun = SessionInfo(session_id, 0.0, 0.0), False
     entries = tuple(entries)
     for entry in entries:
         at = getattr(entry, "at", None)
         if at is not None:
             info = dataclasses.replace(info, created=info.created or at, updated=at)
+        if isinstance(entry, SessionEntry):
+            info = _name(info, entry, is_begun=is_begun)
+            is_begun = is_begun or entry.session_id == session_id
         info = _add(info, entry)
     prompts = Transcript(entries).prompts
     title = next(map(title_of, prompts.values()), "")
     return dataclasses.replace(info, title=title, turns=len(prompts))
 
 
+def _name(info: SessionInfo, entry: SessionEntry, *, is_begun: bool) -> SessionInfo:
+    """Take what a SessionEntry says; a later one of the same session says its notebook's new path.
+
+    Those of the sessions it was forked from come before its own first one.
+    """
+    info = dataclasses.replace(info, notebook=entry.notebook, cwd=entry.cwd)
+    if is_begun:
+        return info
+    return dataclasses.replace(info, created=entry.at, parent=entry.parent)
+
+
 def _add(info: SessionInfo, entry: Entry) -> SessionInfo:
     match entry:
-        case SessionEntry(at=at, notebook=notebook, cwd=cwd, parent=parent):
-            return dataclasses.replace(info, created=at, notebook=notebook, cwd=cwd, parent=parent)
         case ModelEntry(model=model):
             return dataclasses.replace(info, model=model)
         case MessageEntry(kind="reply", model=model, usage=usage):

@@ -75,12 +75,38 @@ class SessionStore:
         lock, warnings = _lock(folder)
         try:
             if lock is None and not warnings:
-                return self._fork(folder, session_id)
+                said = (
+                    f"Session {session_id} is open in another kernel; this one goes on as its copy"
+                )
+                return self._fork(folder, session_id, said)
             return self._load(folder, session_id, lock, warnings)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
+
+    def claim(self, session_id: str, notebook: str, cwd: str) -> AnySession | None:
+        """Open the session that a notebook's own metadata names; None if there is none of that id.
+
+        `notebook` is the path at which no session is known. The notebook was renamed if the file
+        of the session's is gone: the session is then this one's. Else it is a copy, and gets a
+        copy of the session, which its `warnings` say. Raises StoreError.
+        """
+        if self.home is None or not _ID.fullmatch(session_id):
+            return None
+        folder = self.home / FOLDER / session_id
+        info = self._info(folder) if folder.is_dir() and not folder.is_symlink() else None
+        if info is None:
+            return None
+        if info.notebook is not None and os.path.lexists(info.notebook):
+            said = f"This notebook is a copy of {info.notebook}; its session goes on as a copy too"
+            return self._fork(folder, session_id, said, notebook, cwd)
+        session = self.load(session_id)
+        if info.notebook != notebook:
+            _rename(
+                session, SessionEntry(self._now(), session.session_id, notebook, cwd, __version__)
+            )
+        return session
 
     def is_open(self, session_id: str) -> bool:
         """Say whether a live kernel has the session open, this one included. Raises StoreError."""
@@ -233,17 +259,22 @@ class SessionStore:
         )
         return session
 
-    def _fork(self, folder: Path, parent: str) -> AnySession:
-        """Copy the transcript so far into a new session, whose parent that one is."""
+    def _fork(
+        self, folder: Path, parent: str, said: str, notebook: str | None = None, cwd: str = ""
+    ) -> AnySession:
+        """Copy the transcript so far into a new session, whose parent that one is.
+
+        `notebook` and `cwd` are the new one's, None: those of the old one. `said` is a clause that
+        tells the person why; the new id comes behind it.
+        """
         loaded = load_entries(folder / TRANSCRIPT)
         old = read_info(folder / "metadata.json", parent) or build_info(parent, loaded.entries)
         at = self._now()
-        entry = SessionEntry(at, new_session_id(at), old.notebook, old.cwd, __version__, parent)
-        info = replace(old, session_id=entry.session_id, created=at, updated=at, parent=parent)
-        said = (
-            f"Session {parent} is open in another kernel; this one goes on as its copy, "
-            f"{entry.session_id}."
-        )
+        path, cwd = (old.notebook, old.cwd) if notebook is None else (notebook, cwd)
+        entry = SessionEntry(at, new_session_id(at), path, cwd, __version__, parent)
+        ids = {"session_id": entry.session_id, "parent": parent}
+        info = replace(old, created=at, updated=at, notebook=path, cwd=cwd, **ids)
+        said = f"{said}, {entry.session_id}."
         try:
             _copy_session(folder, entry, info)
         except StoreError as error:
@@ -325,6 +356,15 @@ def _last_place(entries: Sequence[Entry]) -> tuple[float, int, int]:
     at = next((a for e in reversed(entries) if (a := getattr(e, "at", None)) is not None), 0.0)
     last = next((e for e in reversed(entries) if isinstance(e, MessageEntry)), None)
     return (at, last.turn, last.step) if last is not None else (at, 0, 0)
+
+
+def _rename(session: AnySession, entry: SessionEntry) -> None:
+    """Store that the session's notebook has another path now. Never raises StoreError."""
+    try:
+        session.append(entry)
+        session.update_metadata(notebook=entry.notebook)
+    except StoreError as error:
+        session.warnings.append(f"{error} The notebook's new name is not kept.")
 
 
 def _bring_up(session: OpenSession, *, is_rebuilt: bool, is_owner: bool, has_gap: bool) -> None:
