@@ -113,7 +113,8 @@ def make_hostile_repository(root: Path, markers: Path) -> Path:
         stream.write(config)
     write(
         root / ".git" / "evil-include",
-        f'[filter "included"]\n\tclean = {mark("included.clean")}\n[core]\n\tfsmonitor = {program}\n',
+        f'[filter "included"]\n\tclean = {mark("included.clean")}\n'
+        f"[core]\n\tfsmonitor = {program}\n",
     )
     write(
         root / ".gitattributes", "*.csv filter=evil diff=evil merge=evil\n*.txt filter=evil.proc\n"

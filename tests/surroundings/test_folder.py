@@ -106,7 +106,7 @@ def test_what_is_trusted_is_what_was_shown(tmp_path: Path) -> None:
 
 
 def test_parts_of_a_settings_file_are_trusted_each(tmp_path: Path) -> None:
-    """Another setting does not take hooks out of force, another hook does; order and space do not."""
+    """Another setting takes no hooks out of force, nor do order and space; another hook does."""
     root = make_repository(tmp_path / "p")
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": "true", "timeout": 5}]}]}
     path = write(root / ".jupyter_ctx/settings.json", json.dumps({"retries": 1, "hooks": hooks}))
@@ -146,7 +146,7 @@ def test_revoking_takes_everything_out(tmp_path: Path) -> None:
 
 
 def test_context_files_from_the_root_down(tmp_path: Path) -> None:
-    """Files of all three names from the root to the notebook's folder, the nearest last, no others."""
+    """Files of all three names from the root to the notebook's folder, the nearest last."""
     root = make_repository(tmp_path / "p")
     nearest = root / "a" / "b"
     for path in ("CRUSH.md", "AGENTS.md", "a/CLAUDE.md", "a/b/AGENTS.md", "a/b/c/AGENTS.md"):
@@ -198,7 +198,7 @@ def test_the_nearest_settings_count(tmp_path: Path) -> None:
     ],
 )
 def test_a_faulty_settings_file_is_named_and_inert(tmp_path: Path, text: str, why: str) -> None:
-    """Whatever is wrong with it is its fault, and trusting everything does not bring it in force."""
+    """Whatever is wrong with it is its fault, and trusting all does not bring it in force."""
     root = make_repository(tmp_path / "p")
     write(root / ".jupyter_ctx/settings.json", text)
     folder = folder_of(root, tmp_path / "home")

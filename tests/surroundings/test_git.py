@@ -222,24 +222,38 @@ def test_what_takes_too_long_is_ended_and_said(tmp_path: Path) -> None:
 
 
 def test_a_command_is_ended_with_its_children(tmp_path: Path) -> None:
-    """When the time is over nothing that it started lives on."""
-    code = (
+    """Nothing that a command started lives on: here a child that would hold a pipe for minutes."""
+    inner = (
+        "import sys, time\n"
+        "held = open(sys.argv[1], 'wb', buffering=0)\n"
+        "held.write(b'x')\n"
+        "print('x' * 10_000, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    outer = (
         "import subprocess, sys, time\n"
-        "inner = 'import sys, time; held = open(sys.argv[1], \\'wb\\'); time.sleep(600)'\n"
-        "subprocess.Popen([sys.executable, '-c', inner, sys.argv[1]])\n"
+        "subprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]])\n"
         "time.sleep(600)\n"
     )
     held = tmp_path / "held"
     os.mkfifo(held)
     reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
-    command = [sys.executable, "-c", code, str(held)]
+    command = [sys.executable, "-c", outer, str(held), inner]
 
-    with pytest.raises(LateError):
-        run(command, str(tmp_path), ENVIRONMENT, time.monotonic() + 3, 1000)
+    run(command, str(tmp_path), ENVIRONMENT, time.monotonic() + 60, 1000)
 
     os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b"x"
     assert os.read(reader, 1) == b""  # once nobody holds the other end
     os.close(reader)
+
+
+def test_a_command_that_says_nothing_is_ended_in_time(tmp_path: Path) -> None:
+    """A silent command ends with its deadline."""
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+    with pytest.raises(LateError):
+        run(command, str(tmp_path), ENVIRONMENT, time.monotonic() + 0.1, 1000)
 
 
 def test_a_flood_is_cut_and_ended(tmp_path: Path) -> None:
@@ -283,7 +297,7 @@ def test_a_head_that_is_a_pipe_or_leads_out_says_nothing(tmp_path: Path) -> None
 
 
 def test_a_new_branch_asks_for_no_new_trust_and_a_command_does(tmp_path: Path) -> None:
-    """What `git branch` and `git push -u` write leaves the digest alone; any other line does not."""
+    """What `git push -u` writes leaves the digest alone; any other line does not."""
     root = make_repository(tmp_path / "p")
     (before,) = ours.find_offers(str(root))
     git(root, "config", "branch.topic.remote", "origin")

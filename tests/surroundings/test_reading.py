@@ -115,7 +115,8 @@ def test_a_huge_file_is_named_and_not_read(tmp_path: Path) -> None:
 
     found = read_text(str(tmp_path), "AGENTS.md")
 
-    assert whole is not None and len(whole.text) == MOST_BYTES
+    assert whole is not None
+    assert len(whole.text) == MOST_BYTES
     assert found is not None
     assert found.fault == "it is larger than 160,000 bytes"
 

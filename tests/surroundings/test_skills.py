@@ -95,4 +95,5 @@ def test_any_text_is_a_skill_or_says_why(text: str) -> None:
             skill = parse_skill(written, "folder", "", "")
         except BadSkillError:
             continue
-        assert skill.name and "\n" not in skill.description
+        assert skill.name
+        assert "\n" not in skill.description
