@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import FakeKernel, FakeTools
 from jupyter_ctx.tools.task import make_task
-from tests.fake_anthropic import FakeAnthropic, FakeModel, Recorded, call
+from tests.fake_anthropic import FakeAnthropic, FakeModel, Recorded, call, last_text
 from tests.talk import MODEL, talk
 
 TASK_LINE = "# The task\n"
+SUMMARY = "## Task\nGo through the steps.\n## Done\nThe first ones."
 MANY = "for i in range(1500): print('line', i, i * 37 % 101)"
 
 
@@ -38,12 +40,19 @@ def requests_of(server: FakeAnthropic, prompt: str | None) -> list[Recorded]:
 
 
 class Cast:
-    """A script with a part for the conversation (`main`) and one for each task."""
+    """A script with a part for the conversation (`main`) and one for each task.
+
+    `summaries` are those who asked for a summary, which is always the same.
+    """
 
     def __init__(self, main: Sequence[object], parts: Mapping[str, Sequence[object]]) -> None:
+        self.summaries: list[str | None] = []
         self._left = {name: iter(answers) for name, answers in [(None, main), *parts.items()]}
 
     def __call__(self, body: Mapping[str, Any]) -> object:
+        if last_text(dict(body)).startswith(INSTRUCTION_OPEN):
+            self.summaries.append(task_of(body))
+            return SUMMARY
         return next(self._left[task_of(body)])
 
 

@@ -7,10 +7,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from jupyter_ctx.config import Settings
-from jupyter_ctx.core.absent import NoAgents, NoHooks, NoMemory, NoWorkspace
+from jupyter_ctx.core.absent import NoAgents, NoFiles, NoHooks, NoMemory, NoWorkspace
 from jupyter_ctx.core.entries import Entry
 from jupyter_ctx.core.events import CtxEvent
-from jupyter_ctx.core.ports import Agents, Hooks, Memory, Model, Permissions, ToolRunner, Workspace
+from jupyter_ctx.core.ports import (
+    Agents,
+    Files,
+    Hooks,
+    Memory,
+    Model,
+    Permissions,
+    ToolRunner,
+    Workspace,
+)
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.models import make_model as make_named
 from jupyter_ctx.models.counting import TiktokenCounter
@@ -70,6 +79,7 @@ def talk(
     memory: Memory | None = None,
     workspace: Workspace | None = None,
     agents: Agents | None = None,
+    files: Files | None = None,
     permissions: Permissions | None = None,
     **values: object,
 ) -> Iterator[Session]:
@@ -105,6 +115,7 @@ def talk(
         memory=memory or NoMemory(),
         workspace=workspace or NoWorkspace(),
         agents=agents or NoAgents(),
+        files=files or NoFiles(),
     )
     session = Session(entries, settings, place, ports)
     try:

@@ -4,10 +4,13 @@ import threading
 
 import pytest
 
-from jupyter_ctx.core.entries import SpentEntry
+from jupyter_ctx.core.acting import find_actor
+from jupyter_ctx.core.entries import Edit, FateEntry, SpentEntry
 from jupyter_ctx.core.events import ToolFinished, ToolProgress, ToolStarted
+from jupyter_ctx.core.ports import Allowed, Denied, ToolOutput
 from jupyter_ctx.store.agents import load_agent
 from jupyter_ctx.store.sessions import SessionStore
+from jupyter_ctx.testing import FakeFiles
 from tests.agents import MANY, Look, conversation, requests_of, task
 from tests.fake_anthropic import Hold, Text, call, reply
 from tests.talk import run
@@ -233,3 +236,133 @@ def test_progress_is_told_on_the_row_of_its_call():
         assert {e.tool_use_id for e in events if isinstance(e, ToolProgress)} == {
             started.tool_use_id
         }
+
+
+def test_calls_beside_tasks_keep_their_order():
+    """Calls before and after a group of tasks run before and after it; results stand in order."""
+    tools = Look()
+    main = [
+        reply(tools=[call("look", text="1"), task("A"), task("B"), call("look", text="4")]),
+        "Done.",
+    ]
+    parts = {name: [reply(tools=[call("look", text=name)]), f"{name} is done."] for name in "AB"}
+    with conversation(main, parts, tools=tools) as (server, session):
+        run(session)
+
+        assert [tools.order[0], tools.order[-1]] == ["look 1", "look 4"]
+        told = [result["content"] for result in server.messages[-1].messages[-1]["content"]]
+        assert [text for ((text),) in told] == [
+            {"type": "text", "text": said}
+            for said in ("look 1: done", "A is done.", "B is done.", "look 4: done")
+        ]
+
+
+def test_a_small_window_is_compacted_within_the_sub_agent():
+    """A sub-agent that fills the window compacts its own prompt; the parent's stays as it is."""
+
+    def steps():
+        for n in range(30):
+            code = f"for i in range(150): print('step {n} line', i, i * 37 % 101)"
+            yield reply(f"Step {n}.", thinking="Hm.", tools=[call("run_code", code=code)])
+        yield "All thirty are done."
+
+    parts = {"Go through.": steps()}
+    main = [reply(thinking="I.", tools=[task("Go through.")]), "Thirty."]
+    with conversation(main, parts, window=12_000, compaction="crush") as (server, session):
+        run(session)
+        cast = server._talk
+
+        assert session.last_turn.text == "Thirty."
+        assert not server.refused
+        assert session.transcript.compactions == []
+        sent = requests_of(server, None)
+        assert sent[-1].messages[: len(sent[0].messages)][0]["role"] == "user"
+        assert read_share(sent[-1]) > 0.8
+        assert len(cast.summaries) >= 2
+        assert set(cast.summaries) == {"Go through."}
+
+
+def test_a_long_answer_is_offloaded_as_any_result(stored):
+    """The parent sees a preview of a long answer and reads the rest by the call's id."""
+    long = "\n".join(f"finding {n}: {n * 37 % 101}" for n in range(4_000))
+    main = [reply(tools=[task("Look.")]), "Done."]
+    with conversation(main, {"Look.": [long]}, store=stored, agents=stored) as (server, session):
+        run(session)
+
+        shown = str(server.messages[-1].messages[-1])
+        assert len(shown) < 5_000
+        ((id_, fate),) = session.transcript.fates.items()
+        assert fate.fate == "offload"
+        assert session.results[id_].text == long
+
+
+def test_two_siblings_may_give_the_same_ids(stored):
+    """Where a server repeats ids, results of siblings do not take one another's place."""
+    long = {name: f"{name} " * 40_000 for name in "AB"}
+    tools = Look()
+    tools.functions["look"] = lambda text="": long[text]
+
+    def part(name):
+        return [
+            reply(tools=[call("look", _id="call_1", text=name)]),
+            reply(Text(f"{name} is done."), Hold(name)),
+        ]
+
+    parts = {name: part(name) for name in "AB"}
+    options = {"tools": tools, "store": stored, "agents": stored, "binds_thinking": False}
+    with conversation(asking_both("A", "B"), parts, **options) as (server, session):
+
+        def release():
+            for name in "AB":
+                server.wait_held(name)
+            for name in "AB":
+                server.release(name)
+
+        helper = threading.Thread(target=release)
+        helper.start()
+        run(session)
+        helper.join()
+
+        for agent in session.transcript.agents:
+            own = load_agent(stored.path, agent.agent_id)
+            (fate,) = [entry for entry in own if isinstance(entry, FateEntry)]
+            kept = stored.read_text(fate.tool_use_id)
+            (name,) = {name for name in "AB" if f"{name} is done." in str(own)}
+            assert kept == long[name]
+
+
+def test_an_edit_of_a_sub_agent_is_undone_as_one_of_the_agent():
+    """What a sub-agent edits is recorded with the parent, in the turn that started it."""
+    edit = Edit("file", "/home/user/a.py", {"text": "old"}, {"text": "new"})
+    files = FakeFiles({"/home/user/a.py": {"text": "new"}})
+    tools = Look()
+    tools.functions["look"] = lambda text="": ToolOutput("edited", edits=(edit,))
+    parts = {"Edit.": [reply(tools=[call("look", text="a")]), "Edited."]}
+    main = [reply(tools=[task("Edit.")]), "Done."]
+    with conversation(main, parts, tools=tools, files=files) as (_, session):
+        run(session)
+
+        (entry,) = session.transcript.edits
+        assert (entry.turn, entry.n) == (1, 1)
+        session.undo()
+        assert files.states["/home/user/a.py"] == {"text": "old"}
+
+
+def test_a_question_names_the_sub_agent_and_only_its_own():
+    """Permission is asked through the parent's port, by whoever acts; a denial reaches only it."""
+    asked = []
+
+    class Asks:
+        async def check(self, use, spec):
+            asked.append((use.name, None if (actor := find_actor()) is None else actor.description))
+            return Allowed() if spec.reads_only else Denied("Denied by the user: not now")
+
+    main = [reply(tools=[task("Run.", "run it"), call("run_code", code="1")]), "Denied."]
+    parts = {"Run.": [reply(tools=[call("run_code", code="2")]), "It was denied."]}
+    with conversation(main, parts, permissions=Asks()) as (server, session):
+        run(session)
+
+        assert asked == [("task", None), ("run_code", "run it"), ("run_code", None)]
+        refused = requests_of(server, "Run.")[1].messages[-1]["content"][0]
+        assert "not now" in str(refused)
+        assert session.last_turn.text == "Denied."
