@@ -1,0 +1,158 @@
+"""Tools that come, go or change in a session: told at the next compaction, and not before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jupyter_ctx.core.entries import PrefixEntry
+from jupyter_ctx.core.ports import ToolSpec
+from jupyter_ctx.session import Session
+from jupyter_ctx.testing import FakeTools
+from tests.fake_anthropic import FakeAnthropic, FakeModel, call, reply
+from tests.fake_anthropic.checks import assert_healthy
+from tests.talk import MODEL, run, talk
+
+LARGE = {MODEL: FakeModel(window=200_000, max_output=8_000, binds_thinking=True)}
+BIG = "many words about it " * 300
+SCHEMA: dict[str, object] = {"type": "object", "properties": {}}
+
+
+def spec(name: str, description: str = "A tool of a server.") -> ToolSpec:
+    return ToolSpec(name, description, SCHEMA, reads_only=True)
+
+
+def tools(*names: str) -> FakeTools:
+    made = FakeTools()
+    made.functions = {name: lambda: "its answer" for name in names}
+    made.specs = tuple(sorted((*made.specs, *map(spec, names)), key=lambda one: one.name))
+    return made
+
+
+def told(server: FakeAnthropic) -> list[list[str]]:
+    """Return the names of the tools in each request."""
+    bodies = (json.loads(record.body) for record in server.messages)
+    return [[tool["name"] for tool in body["tools"]] for body in bodies]
+
+
+def prefixes(session: Session) -> list[PrefixEntry]:
+    return [one for one in session.transcript.entries if isinstance(one, PrefixEntry)]
+
+
+def test_a_tool_that_came_late_is_told_after_the_compaction() -> None:
+    """Requests keep their tools until the compaction; the next one has what there is then."""
+    script: list[Any] = [BIG, reply(tools=[call("late")]), BIG, "Summary.", "Then."]
+    own = tools("early")
+    with (
+        FakeAnthropic(script, models=LARGE) as server,
+        talk(server, tools=own, tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        own.functions["late"] = lambda: "by late"
+        own.specs = tuple(sorted((*own.specs, spec("late")), key=lambda one: one.name))
+        run(session, "two")
+        session.compact()
+        run(session, "three")
+
+        assert told(server) == [["early", "run_code"]] * 4 + [["early", "late", "run_code"]]
+        assert "There is no tool `late`" in server.messages[2].body.decode()
+        assert len(prefixes(session)) == 2
+        assert prefixes(session)[0].system == prefixes(session)[1].system
+        (broken,) = session.prefix_breaks
+        assert broken.cause in ("compaction", "prefix")
+        assert_healthy(server)
+
+
+def test_a_tool_that_changed_or_went_is_told_so_after_the_compaction() -> None:
+    """A description that changed and a tool that went are in the prompt from the compaction on."""
+    own = tools("gone", "kept")
+    script: list[Any] = [BIG, BIG, "Summary.", "Then."]
+    with (
+        FakeAnthropic(script, models=LARGE) as server,
+        talk(server, tools=own, tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        own.specs = tuple(
+            spec(one.name, "Another text.") if one.name == "kept" else one
+            for one in own.specs
+            if one.name != "gone"
+        )
+        run(session, "two")
+        session.compact()
+        run(session, "three")
+
+        assert told(server)[-1] == ["kept", "run_code"]
+        assert "Another text." in server.messages[-1].body.decode()
+        assert "Another text." not in server.messages[-2].body.decode()
+        assert_healthy(server)
+
+
+def test_a_compaction_without_other_tools_freezes_nothing_anew() -> None:
+    """Where the tools are the same, system and tools are not stored again."""
+    with (
+        FakeAnthropic([BIG, BIG, "Summary.", "Then."], models=LARGE) as server,
+        talk(server, tools=tools("early"), tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        run(session, "two")
+        session.compact()
+        run(session, "three")
+
+        assert len(prefixes(session)) == 1
+        assert_healthy(server)
+
+
+def test_tools_that_would_undo_the_gain_wait() -> None:
+    """Tools too large for what a compaction frees are not told, and the user hears of it."""
+    own = tools("early")
+    script: list[Any] = [BIG, BIG, "Summary.", "Then."]
+    with (
+        FakeAnthropic(script, models=LARGE) as server,
+        talk(server, tools=own, tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        run(session, "two")
+        own.specs = (*own.specs, spec("zeta", "word " * 20_000))
+        entry = session.compact()
+        run(session, "three")
+
+        assert told(server)[-1] == ["early", "run_code"]
+        assert entry.tokens_after < entry.tokens_before
+        assert_healthy(server)
+
+
+def test_the_figures_of_a_compaction_count_the_new_tools() -> None:
+    """What is told to be used after a compaction has the new tools in it, and holds."""
+    own = tools("early")
+    script: list[Any] = [BIG * 4, BIG * 4, "Summary.", "Then."]
+    with (
+        FakeAnthropic(script, models=LARGE) as server,
+        talk(server, tools=own, tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        run(session, "two")
+        own.specs = (*own.specs, spec("zeta", "word " * 1_000))
+        entry = session.compact()
+
+        used = session.context()["used_tokens"]
+        assert isinstance(used, int)
+        assert abs(used - entry.tokens_after) <= 0.02 * used
+        assert entry.tokens_after > 1_000
+        run(session, "three")
+        assert told(server)[-1] == ["early", "run_code", "zeta"]
+
+
+def test_a_resumed_session_gets_the_tools_of_a_newer_version_at_a_compaction() -> None:
+    """A session goes on with the tools it was begun with; newer ones join at its compaction."""
+    with FakeAnthropic([BIG, BIG, BIG, "Summary.", "Then."], models=LARGE) as server:
+        with talk(server, tools=tools("old"), tail_tokens=0) as session:
+            run(session, "one")
+            run(session, "two")
+            entries = list(session.transcript.entries)
+        with talk(server, tools=tools("new", "old"), entries=entries, tail_tokens=0) as resumed:
+            run(resumed, "three")
+            resumed.compact()
+            run(resumed, "four")
+
+        assert told(server) == [["old", "run_code"]] * 4 + [["new", "old", "run_code"]]
+        assert_healthy(server)
