@@ -2,14 +2,18 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core.blocks import Json, ToolUse
+from jupyter_ctx.core.ports import ToolOutput, ToolSpec
 from jupyter_ctx.errors import ConfigError, ToolError
 from jupyter_ctx.testing import FakeKernel
 from jupyter_ctx.tools import Registry, make_tools
+from jupyter_ctx.tools.base import Tool
 
 from .examples import Texts, call
 
@@ -132,3 +136,52 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+# Tools that others bring --------------------------------------------------------------------------
+
+
+def brought(name: str, **more: Any) -> Tool:
+    """Return a tool of somebody else whose answer is its input."""
+
+    async def run(arguments: Json, cap_chars: int) -> ToolOutput:
+        return ToolOutput(str(arguments))
+
+    spec = ToolSpec(name, "Somebody's.", {"type": "object"}, reads_only=False, permission="use it")
+    return Tool(spec, run, **more)
+
+
+def test_tools_of_a_source_take_the_place_of_those_before() -> None:
+    """A source's tools come and go together; one named as another's is passed over."""
+    own = registry()
+    before = own.specs
+    own.join("server", [brought("mcp__server__a"), brought("mcp__server__b"), brought("run_code")])
+
+    assert own.sources == {"mcp__server__a": "server", "mcp__server__b": "server"}
+    own.join("server", [brought("mcp__server__c")])
+    assert own.sources == {"mcp__server__c": "server"}
+    names = [spec.name for spec in own.specs]
+    assert names == sorted([*(spec.name for spec in before), "mcp__server__c"])
+    own.join("server", [])
+    assert own.specs == before
+
+
+def test_a_setting_bounds_a_tool_that_comes_later() -> None:
+    """`max_result_chars` may name a tool of a server that is not there yet, and then counts."""
+    own = registry(Settings(max_result_chars={"mcp__server__a": 700}))
+    own.join("server", [brought("mcp__server__a"), brought("mcp__server__b")])
+
+    caps = {spec.name: spec.max_result_chars for spec in own.specs}
+    assert caps["mcp__server__a"] == 700
+    assert caps["mcp__server__b"] == Settings().max_chars
+
+
+async def test_a_schema_of_somebody_else_is_not_run() -> None:
+    """What others' schemas say is for their server to check: only an object is asked for."""
+    own = registry()
+    own.join("server", [brought("mcp__server__a", is_checked=False)])
+
+    made = await own.run(ToolUse("t1", "mcp__server__a", {"anything": 1}), 1_000)
+    assert made.text == "{'anything': 1}"
+    with pytest.raises(ToolError, match="must be a JSON object"):
+        await own.run(ToolUse("t2", "mcp__server__a", "text"), 1_000)  # type: ignore[arg-type]
