@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -14,6 +15,7 @@ Part: TypeAlias = Literal[
 ]
 
 TITLE_CHARS = 80
+_CELL_NAME = re.compile(r"`read_result` with `(cell-[^`\n]{1,200})`\]")
 IMAGE_PLACEHOLDER = "[Image left out to make room]"
 STORED_IMAGE_PLACEHOLDER = "[Image left out to make room; it is stored with the result {id}]"
 
@@ -145,6 +147,12 @@ def text_of(content: Iterable[Block]) -> str:
 def words_of(prompt: Message) -> str:
     """Return the user's own words in a prompt, without what was attached to it."""
     return text_of(b for b in prompt.content if isinstance(b, Text) and b.part == "conversation")
+
+
+def cell_names(prompt: Message) -> tuple[str, ...]:
+    """Return the names of the cells' outputs that a prompt's notebook update says are stored."""
+    texts = (b.text for b in prompt.content if isinstance(b, Text) and b.part == "notebook")
+    return tuple(name for text in texts for name in _CELL_NAME.findall(text))
 
 
 def title_of(prompt: Message) -> str:

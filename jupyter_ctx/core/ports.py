@@ -295,7 +295,8 @@ class Cell:
     `id` is the front end's cell id, else `in-N`. `count` is N of In[N]. `order` grows with each
     execution; `source_order` is that of the first execution with the present source (0: `order`).
     `is_agent`: its source is `%agent` or `%%agent`. `failed`: it raised. `changed_at` is when its
-    present source was first known, in seconds since the epoch; 0: not known.
+    present source was first known, in seconds since the epoch; 0: not known. `spooled` holds the
+    text when it was too long for memory; `outputs` then carry its head only.
     """
 
     id: str
@@ -307,6 +308,7 @@ class Cell:
     source_order: int = 0
     is_agent: bool = False
     changed_at: float = 0.0
+    spooled: SpooledText | None = None
 
 
 @dataclass(frozen=True, slots=True)

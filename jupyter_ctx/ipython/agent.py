@@ -459,6 +459,10 @@ class Agent:
         if self._opened is not None:
             self._refresh(self._opened.session)
 
+    def add_note(self, text: str) -> None:
+        """Have a sentence said about the session, with the next cell; from any thread."""
+        self._notes.append((text, ""))
+
     def take_notes(self) -> Sequence[tuple[str, str]]:
         """Return what is to be said about the session, once: title and detail of each."""
         notes, self._notes = self._notes, []

@@ -31,7 +31,7 @@ from .recorder import CellRecorder
 from .traits import JupyterCtx
 
 if TYPE_CHECKING:
-    from ..core.ports import Memory, Model, ModelFacts
+    from ..core.ports import Cell, Memory, Model, ModelFacts
     from ..export.source import Exporter
     from ..panel.cell import PanelCells
     from ..panel.door import Door
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ..tools.mcp import McpServers
     from ..tools.project import Project
     from ..tools.seen import Seen
+    from .celltexts import CellTexts
     from .document import Document
     from .exports import Folders
     from .frontend import FrontendLink
@@ -296,13 +297,14 @@ class Wiring:
             notebook = self._notebook(kernel)
             seen = Seen()
             watch = self._watch(lambda: session)
-            updates = self._updates(kernel, notebook, seen, watch, lambda: session)
+            texts = self._cell_texts(stored)
+            updates = self._updates(kernel, notebook, seen, watch, lambda: session, texts.keep)
             told = ToolNotebook(notebook, updates.note_applied)
             files = self._files(settings, notebook, seen)
             memory = self._memory(settings, files.project)
             tools = make_tools(
                 kernel,
-                StoredTexts(stored),
+                StoredTexts(stored, texts),
                 settings,
                 notebook=told,
                 seen=seen,
@@ -482,6 +484,7 @@ class Wiring:
         seen: Seen,
         watch: FolderWatch,
         session: Callable[[], Session],
+        keep: Callable[[Cell], str | None],
     ) -> KernelUpdates:
         """Return who watches what changes between turns; the agent's own runs are told to it."""
         from .foldernews import FolderNews
@@ -495,7 +498,7 @@ class Wiring:
 
         call = self._agent.bridge.call
         updates = KernelUpdates(
-            kernel, notebook, kernel.look_at_names, call, look_around, seen, look_further
+            kernel, notebook, kernel.look_at_names, call, look_around, seen, look_further, keep
         )
         kernel.watcher = updates
         return updates
@@ -531,6 +534,21 @@ class Wiring:
         roots = [find_root(notebook, folder), folder, *([home] if os.path.isabs(home) else ())]
         here = folder if notebook is None else os.path.dirname(notebook)
         return Folders(here, list(dict.fromkeys(filter(None, roots))))
+
+    def _cell_texts(self, stored: AnySession) -> CellTexts:
+        """Return who stores large outputs of the user's cells; long ones are spooled now."""
+        from .celltexts import CellSpool, CellTexts
+
+        redactor = self._redact()
+
+        def make_spool() -> CellSpool:
+            try:
+                return CellSpool(redactor, *stored.make_spool())
+            except StoreError as error:
+                return CellSpool(redactor, error=OSError(str(error)))
+
+        self._recorder.make_spool = make_spool
+        return CellTexts(stored, self._recorder.cells, redactor.text, self._agent.add_note)
 
     def _kernel(self, stored: AnySession, settings: Settings) -> IPythonKernel:
         from .kernel import IPythonKernel
@@ -632,13 +650,15 @@ def _make_exporter() -> Exporter:
 
 
 class StoredTexts:
-    """The stored texts of a session, as `read_result` reads them."""
+    """The stored texts of a session, as `read_result` reads them; `cells` stores more."""
 
-    def __init__(self, stored: AnySession) -> None:
+    def __init__(self, stored: AnySession, cells: CellTexts) -> None:
         self._stored = stored
+        self._cells = cells
 
     def read_text(self, name: str) -> Any:
         """Return a text, a long one as the path of its file; None if there is none of that name."""
+        self._cells.keep_named(name)
         path = self._stored.find_path(name)
         if path is not None:
             return path
@@ -650,7 +670,7 @@ class StoredTexts:
             return None
 
     def names(self) -> Sequence[str]:
-        """Return the names of all results, prompts and turns, oldest first."""
+        """Return the names of all results, prompts, turns and cells' outputs, oldest first."""
         from ..core.entries import FateEntry, MessageEntry
 
         names: list[str] = []
@@ -662,7 +682,7 @@ class StoredTexts:
                     names += [f"prompt-{turn}", f"turn-{turn}"]
                 case _:
                     pass
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys([*names, *self._cells.names()]))
 
 
 class SystemClock:

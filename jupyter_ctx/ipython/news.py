@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..core.ports import NotebookState
+from ..core.ports import Cell, NotebookState
 from ..tools.lines import shorten
 from ..tools.outline import CellView, describe_notebook, line_of, outline
 from ..tools.outputs import render_outputs, summarise_outputs
@@ -63,12 +63,21 @@ def tell_outline(
     return News(_clip("\n".join([OUTLINE_TITLE, *chunks]), most_chars) if chunks else "")
 
 
-def tell_changes(changes: Changes, views: Sequence[CellView], source: str, most_chars: int) -> News:
-    """Return what changed, the cells first; empty if nothing did. `source` is NotebookState's."""
+def tell_changes(
+    changes: Changes,
+    views: Sequence[CellView],
+    source: str,
+    most_chars: int,
+    keep: Callable[[Cell], str | None] = lambda cell: None,
+) -> News:
+    """Return what changed, the cells first; empty if nothing did. `source` is NotebookState's.
+
+    `keep` stores the outputs of a cell if they are large, and returns the name they have then.
+    """
     if not changes:
         return News()
     news = News()
-    teller = _Teller(changes, {view.id: view for view in views}, source, news)
+    teller = _Teller(changes, {view.id: view for view in views}, source, news, keep)
     lines = [CHANGES_TITLE, *teller.cells(int(DETAIL_SHARE * most_chars))]
     lines += _tell_names(changes, int(NAMES_SHARE * most_chars))
     if changes.date:
@@ -83,8 +92,14 @@ class _Teller:
     """Tells of cells: what happened to each, in a line, and in detail of the last ones."""
 
     def __init__(
-        self, changes: Changes, views: Mapping[str, CellView], source: str, news: News
+        self,
+        changes: Changes,
+        views: Mapping[str, CellView],
+        source: str,
+        news: News,
+        keep: Callable[[Cell], str | None],
     ) -> None:
+        self._keep = keep
         self._changes = changes
         self._views = views
         self._is_kernel = source == "kernel"
@@ -171,7 +186,7 @@ class _Teller:
             lines.append(shown)
             whole = view.source if is_whole else None
         if view.type == "code" and self._shows_outputs(view.id):
-            lines += _outputs(view)
+            lines += _outputs(view, self._keep)
         return "\n".join(lines), whole
 
     def _shows_outputs(self, cell_id: str) -> bool:
@@ -211,18 +226,32 @@ def _source(source: str) -> tuple[str, bool]:
     return f"{ticks}\n{shown.rstrip()}\n{ticks}{note}", is_whole and text == source
 
 
-def _outputs(view: CellView) -> list[str]:
-    """Return a preview of a cell's outputs: both ends of their text, or what they are."""
+def _outputs(view: CellView, keep: Callable[[Cell], str | None]) -> list[str]:
+    """Return a preview of a cell's outputs: both ends of their text, or what they are.
+
+    Large ones are stored, and the name is told that `read_result` reads them by.
+    """
     if not view.outputs:
         return ["(no output)"]
     text = render_outputs(view.outputs, max_images=0, widgets=view.widgets).text.strip()
     if len(text) > OUTPUT_CHARS:
         said = shorten(summarise_outputs(view.outputs), 200)
         head, tail = text[: OUTPUT_CHARS // 2], text[-OUTPUT_CHARS // 4 :]
-        left = len(text) - len(head) - len(tail)
-        note = f"{left:,} more characters: {said}; `read_cell` with outputs=true"
+        left, lines = len(text) - len(head) - len(tail), text.count("\n") + 1
+        if view.run is not None and (spooled := view.run.spooled) is not None:
+            end = tail if view.run.failed else ""
+            tail = resolve(spooled.tail[-OUTPUT_CHARS:])[-OUTPUT_CHARS // 4 :].rstrip()
+            tail = f"{tail}\n{end}".rstrip()
+            left, lines = spooled.chars - len(head) - len(tail), spooled.lines
+        note = f"{left:,} more characters, {lines:,} lines in all: {said}; {_way_on(view, keep)}"
         text = f"{head}\n… [{note}] …\n{tail}"
     return [f"Output: {text}"] if text else ["(no output)"]
+
+
+def _way_on(view: CellView, keep: Callable[[Cell], str | None]) -> str:
+    """Return how the rest of a cell's outputs is read."""
+    name = None if view.run is None else keep(view.run)
+    return "`read_cell` with outputs=true" if name is None else f"`read_result` with `{name}`"
 
 
 # Names ------------------------------------------------------------------------------------------

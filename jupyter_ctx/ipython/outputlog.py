@@ -70,12 +70,19 @@ class OutputLog:
     stands; `clear(wait=True)` clears at the next output. Over `limits.text_bytes` or
     `limits.outputs` the whole text (streams, and the plain text of everything else on lines of its
     own) goes to a spool, and `outputs` keeps the head of the streams only. A bundle over
-    `limits.bundle_bytes` is replaced by a line that names its types and size.
+    `limits.bundle_bytes` is replaced by a line that names its types and size. `where` says, in such
+    a line, what a spooled text is stored as.
     """
 
-    def __init__(self, limits: Limits, make_spool: Callable[[], Spool] = Spool) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        make_spool: Callable[[], Spool] = Spool,
+        where: str = "the text of this result",
+    ) -> None:
         self._limits = limits
         self._make_spool = make_spool
+        self._where = where
         self._lock = threading.RLock()
         self._state = _State()
         self._clear_next = False
@@ -172,7 +179,7 @@ class OutputLog:
             state = self._state
             found = [entry.to_json() for entry in state.entries]
             if state.spool is not None:
-                found += _rest_of(state.spool)
+                found += _rest_of(state.spool, self._where)
             if state.dropped:
                 found.append(note(f"[{state.dropped:,} more outputs were made and not kept]"))
             return tuple(found)
@@ -181,6 +188,23 @@ class OutputLog:
         """Return the whole text if it is in a file, which is complete then; else None."""
         with self._lock:
             return None if self._state.spool is None else self._state.spool.finish()
+
+    def spooled(self) -> SpooledText | None:
+        """Return the whole text by now if it is in a file, which may grow; else None."""
+        with self._lock:
+            return None if self._state.spool is None else self._state.spool.look()
+
+    @property
+    def spooled_bytes(self) -> int:
+        """How much of the text is in a file."""
+        spool = self._state.spool
+        return 0 if spool is None or spool.path is None else spool.size_bytes
+
+    def discard(self) -> None:
+        """Remove the file of a spooled text; one that was stored meanwhile has another name."""
+        with self._lock:
+            if self._state.spool is not None:
+                self._state.spool.discard()
 
     def _next_state(self) -> _State:
         """Return the state a new output goes to, after a clear that waited for it."""
@@ -233,11 +257,11 @@ class OutputLog:
         state.bundle_bytes += size
 
 
-def _rest_of(spool: Spool) -> list[Json]:
+def _rest_of(spool: Spool, where: str) -> list[Json]:
     """Return what stands for the text that is not in memory."""
     whole = f"{spool.chars:,} characters in {spool.lines:,} lines"
     if spool.path is not None and spool.error is None:
-        return [note(f"[… the text goes on: {whole} in all, stored as the text of this result]")]
+        return [note(f"[… the text goes on: {whole} in all, stored as {where}]")]
     why = f" and could not be stored: {spool.error}" if spool.error is not None else ""
     missing = note(f"[… the text has {whole}{why}; its end follows]")
     return [missing, {"output_type": "stream", "name": "stdout", "text": spool.tail}]

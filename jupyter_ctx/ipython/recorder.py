@@ -24,7 +24,7 @@ from ..core.agentcell import is_agent_source
 from .bindings import Bindings
 from .outputlog import Limits, OutputLog
 from .recording import add_history, add_message, describe, error_output
-from .spool import valid_text
+from .spool import Spool, valid_text
 
 if TYPE_CHECKING:  # the rest of core comes with the first turn: loading stays quick
     from ..core.blocks import Json
@@ -35,6 +35,9 @@ CELL_LIMITS = Limits(text_bytes=1024 * 1024, outputs=200, bundle_bytes=4 * 1024 
 
 ALL_BYTES = 64 * 1024 * 1024
 """What is held of all cells' outputs; the oldest go first."""
+
+ALL_SPOOLED_BYTES = 2 * 1024 * 1024 * 1024
+"""What lies on disk of all cells' long texts, until they are stored; the oldest go first."""
 
 MAX_CELLS = 5_000
 """So many cells are remembered; the longest not executed go first."""
@@ -77,6 +80,7 @@ class _Record:
             count=self.count,
             order=self.order,
             outputs=outputs if self.error is None else (*outputs, self.error),
+            spooled=self.log.spooled(),
             failed=self.error is not None,
             source_order=self.source_order,
             is_agent=self.is_agent,
@@ -103,6 +107,8 @@ class CellRecorder:
         self._last: _Record | None = None
         self._paused = 0
         self._bindings = Bindings(shell)
+        self.make_spool: Callable[[], Spool] = Spool
+        """Where the long text of a cell goes; by default only its ends are kept, in memory."""
         self._closers = contextlib.ExitStack()
         self._sees_streams = self._sees_results = False
         self.early_count = int(shell.execution_count) - 1
@@ -110,8 +116,11 @@ class CellRecorder:
         self._watch()
 
     def close(self) -> None:
-        """Take every hook away. Idempotent."""
+        """Take every hook away, and remove long texts that nothing stored. Idempotent."""
         self._closers.close()
+        with self._lock:
+            for record in self._records.values():
+                record.log.discard()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -191,6 +200,7 @@ class CellRecorder:
             changed_at=old.changed_at if old and is_known else time.time(),
             is_agent=is_agent_source(source),
             parent=self._parent_id(),
+            log=OutputLog(CELL_LIMITS, lambda: self.make_spool(), f"`cell-{cell_id}-{count}`"),
         )
         self._running.append(record)
         with self._lock:
@@ -250,6 +260,7 @@ class CellRecorder:
         if record is None:
             return
         self._held_bytes -= record.held_bytes
+        record.log.discard()
         if record.parent is not None:
             self._by_parent.pop(record.parent, None)
 
@@ -261,11 +272,14 @@ class CellRecorder:
 
     def _make_room(self, newest: _Record) -> None:
         """Let the oldest outputs go if all together hold too much."""
+        spooled = sum(record.log.spooled_bytes for record in self._records.values())
         for old in self._records.values():
-            if self._held_bytes <= ALL_BYTES:
+            if self._held_bytes <= ALL_BYTES and spooled <= ALL_SPOOLED_BYTES:
                 return
             if old.held_bytes > _GONE.held_bytes and old is not newest:
                 self._held_bytes += _GONE.held_bytes - old.held_bytes
+                spooled -= old.log.spooled_bytes
+                old.log.discard()
                 old.held_bytes, old.log = _GONE.held_bytes, _GONE
 
     # What the kernel sends ----------------------------------------------------------------------

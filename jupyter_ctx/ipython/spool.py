@@ -100,6 +100,13 @@ class Spool:
         """Close the file and return what it holds; None if the whole text is in no file."""
         path = self.path
         self._close()
+        return self._describe(path)
+
+    def look(self) -> SpooledText | None:
+        """Return what the file holds by now, which may grow; None if it is not the whole text."""
+        return self._describe(self.path)
+
+    def _describe(self, path: Path | None) -> SpooledText | None:
         if path is None or self.error is not None:
             return None
         from ..core.ports import SpooledText

@@ -20,6 +20,7 @@ from ..core.acting import find_actor
 from ..core.blocks import Json
 from ..core.ports import (
     Applied,
+    Cell,
     CellChange,
     DeleteCell,
     Kernel,
@@ -98,7 +99,8 @@ class KernelUpdates:
 
     `look_at_names` gives the user's names and how many more there are; it is called on the main
     thread, by `on_main`. `seen` is told which cells' sources an update gave whole. `folder` tells
-    of the project's folder.
+    of the project's folder. `keep` stores the outputs of a cell if they are large, and returns the
+    name they can be read by.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class KernelUpdates:
         surroundings: Callable[[], Surroundings] = Surroundings,
         seen: Seen | None = None,
         folder: Callable[[], FolderNews] = FolderNews,
+        keep: Callable[[Cell], str | None] = lambda cell: None,
     ) -> None:
+        self._keep = keep
         self._folder = folder
         self._kernel = kernel
         self._notebook = notebook
@@ -134,7 +138,7 @@ class KernelUpdates:
         marks, said = await self._folder().load(old.around if old else {}, most_chars // 2)
         now = replace(now, around=marks)
         room = most_chars - len(said)
-        news = await asyncio.to_thread(_tell, old, now, state, views, around, room)
+        news = await asyncio.to_thread(_tell, old, now, state, views, around, room, self._keep)
         news.text = "\n\n".join(filter(None, (said, news.text)))
         with self._lock:
             self._news = news
@@ -238,6 +242,7 @@ def _tell(
     views: Sequence[CellView],
     around: Surroundings,
     most_chars: int,
+    keep: Callable[[Cell], str | None],
 ) -> News:
     """Return the outline, or what changed."""
     if state.source == "kernel":
@@ -245,7 +250,7 @@ def _tell(
     if old is None or is_outline_due(old, now):
         return tell_outline(state, views, now.names, now.more_names, most_chars)
     changes = diff(old, now)
-    news = tell_changes(changes, views, state.source, most_chars)
+    news = tell_changes(changes, views, state.source, most_chars, keep)
     if changes.cwd:
         news.text += f"\nThe working folder is now {around.folder}."
     return news

@@ -102,6 +102,12 @@ class MemoryResults:
         self._kept.keep(stem, Kept(text))
         return f"memory:{stem}"
 
+    def save_spool(self, name: str, path: Path) -> str:
+        """Keep a text where it was spooled to; return a name for it."""
+        stem = file_stem(name)
+        self._kept.keep(stem, Kept(path))
+        return f"memory:{stem}"
+
     def make_spool(self) -> tuple[int, Path]:
         """Create a file in the system's temporary folder; return descriptor and path."""
         fd, path = temporary_spool()

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO, Unpack
 
-from ..core.blocks import tool_uses
+from ..core.blocks import cell_names, tool_uses
 from ..core.entries import EditEntry, Entry, FateEntry, MessageEntry, SessionEntry
 from ..core.ports import AgentLog, ToolOutput
 from ..errors import StoreError
@@ -85,6 +85,14 @@ class MemorySession:
     def save_text(self, name: str, text: str) -> str:
         """Store a text of this session (`prompt-<turn>`); return its path likewise."""
         return self._results.save_text(name, text)
+
+    def save_spool(self, name: str, path: Path) -> str:
+        """Store a text that was written to a spool, which is moved into place; else likewise."""
+        return self._results.save_spool(name, path)
+
+    def has_text(self, name: str) -> bool:
+        """Say whether a result, or a text that was stored, can be read under that name."""
+        return self._results_with(name).has(name)
 
     def make_spool(self) -> tuple[int, Path]:
         """Create a file to write a long text into; return its open descriptor and its path.
@@ -271,6 +279,7 @@ def _stored_names(entries: Iterable[Entry]) -> set[str]:
             names.update(use.id for use in tool_uses(entry.message))
             if entry.kind == "prompt":
                 names.add(f"prompt-{entry.turn}")
+                names.update(cell_names(entry.message))
         elif isinstance(entry, FateEntry):
             names.add(entry.tool_use_id)
         elif isinstance(entry, EditEntry):

@@ -69,6 +69,10 @@ class ResultFolder:
         """
         return self._save(file_stem(name), Kept(text))
 
+    def save_spool(self, name: str, path: Path) -> str:
+        """Store a text that was written to a spool, which is moved into place; else as above."""
+        return self._save(file_stem(name), Kept(path))
+
     def make_spool(self) -> tuple[int, Path]:
         """Create a file, 0600, to write a long text into; return its open descriptor and its path.
 

@@ -40,6 +40,10 @@ class Results(Protocol):
         """Store a text of the session; return its path likewise."""
         ...
 
+    def save_spool(self, name: str, path: Path) -> str:
+        """Store a text that was written to a spool; return its path likewise."""
+        ...
+
     def make_spool(self) -> tuple[int, Path]:
         """Create a file to write a long text into; return its open descriptor and its path."""
         ...
