@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..fake_anthropic import FakeAnthropic
+from ..fake_anthropic import FakeAnthropic, call, reply
 from ..kernels import RealKernel
 from .client import PanelPage, Refusal
 
@@ -51,3 +51,55 @@ def test_a_compaction_is_made_edited_and_undone_and_a_turn_rewound(
     assert prompts == ["prompt 1"]
     with pytest.raises(Refusal):
         page.call("rewind", turn=9)
+
+
+def test_a_fact_is_taken_back_while_the_turn_runs(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """Undo of what was remembered waits for nothing: file, pages and the next prompt have it."""
+    fact = "Amounts are in cents."
+    items = [{"text": "Load", "state": "in_progress"}]
+    server.append(
+        reply(tools=[call("update_plan", items=items), call("remember", text=fact)]),
+        reply(tools=[call("run_code", code="input('go on? ')")]),
+        "Done.",
+        "I heard it.",
+    )
+    page.open()
+    page.call("submit", text="Remember it")
+    assert page.wait_for("plan_changed")["items"] == items
+    assert page.wait_for("memory_changed")["facts"] == [fact]
+    (file,) = free.home.glob("memory/*.md")
+    assert fact in file.read_text()
+    page.wait_for("tool_started", name="run_code")
+
+    assert page.call("forget", facts=[fact])["gone"] == 1
+    assert page.wait_for("memory_changed", is_undone=True)["facts"] == [fact]
+    assert fact not in file.read_text()
+    page.wait_for("turn_finished", turn=1)
+    with pytest.raises(Refusal):
+        page.call("forget", facts=[1])
+    page.call("submit", text="And now?")
+    page.wait_for("turn_finished", turn=2)
+    assert f"it holds no more: {fact}" in str(server.messages[-1].json["messages"][-1])
+
+
+def test_a_plan_follows_its_edits_and_a_rewind(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """Whoever changes the plan, each page has it as it is, and so has one that comes later."""
+    items = [{"text": "Load", "state": "done"}, {"text": "Plot", "state": "pending"}]
+    server.append("Hello.", reply(tools=[call("update_plan", items=items)]), "Planned.")
+    page.open()
+    for n, text in enumerate(("Hi", "Plan it"), start=1):
+        page.call("submit", text=text)
+        page.wait_for("turn_finished", turn=n)
+    assert page.open()["plan"] == items
+    page.call("submit", text="/plan edit\n- [>] Plot")
+    assert page.wait_for("shown")["text"].startswith("Plan: 0 of 1 done")
+    edited = [{"text": "Plot", "state": "in_progress"}]
+    assert page.wait_for("plan_changed", items=edited)
+    assert page.open()["plan"] == edited
+    page.call("rewind", turn=2)
+    assert page.wait_for("plan_changed", items=[])
+    assert page.open()["plan"] == []
