@@ -157,6 +157,8 @@ async def run_child(
             transport.abort()  # nobody reads what is left
         for pipe in pipes[len(opened) :]:
             pipe.close()
+        if not exited.done():  # a stop: nothing else happens before the child has ended
+            await asyncio.wait([exited], timeout=DRAIN_S)
     out, err = (reader.kept.decode("utf-8", "replace") for reader in readers)
     status = exited.result() if exited.done() else None
     return Ended(status, out, err, timed_out, flooded)

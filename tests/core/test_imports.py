@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "jupyter_ctx"
-ADAPTERS = ("models", "tools", "store", "surroundings")
+ADAPTERS = ("models", "tools", "store", "surroundings", "hooks")
 # What adapters may know besides their own folder. `_version` is one constant.
 COMMON = ("jupyter_ctx.core", "jupyter_ctx.errors", "jupyter_ctx.config", "jupyter_ctx._version")
 # The edges, which only edges may import; they choose the adapters.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -25,6 +25,7 @@ from jupyter_ctx.ipython.commands import (
     complete,
     parse,
 )
+from jupyter_ctx.ipython.hooking import LoadedHooks
 from jupyter_ctx.ipython.permissions import Asker, AskPermissions
 from jupyter_ctx.ipython.reports import (
     BREAK_CAUSES,
@@ -72,6 +73,8 @@ class Host:
         self.settings: dict[str, Any] = {"permissions": "ask"}
         self.seen: list[CtxEvent] = []
         self.permissions = AskPermissions(Here(), lambda: "ask", nobody)
+        self.hooks: LoadedHooks | None = None
+        self.tool_sources: Mapping[str, str] = {}
 
     @property
     def permission_mode(self) -> PermissionMode:
