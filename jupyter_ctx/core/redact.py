@@ -21,7 +21,7 @@ DEFAULT_NAME = "ANTHROPIC_API_KEY"
 """What a secret given without a name is called in the replacement."""
 
 _OWN_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
-_OWN_PREFIXES = ("ANTHROPIC_", "OPENAI_", "JUPYTER_CTX_")
+_OWN_PREFIXES = ("ANTHROPIC_", "OPENAI_", "OLLAMA_", "JUPYTER_CTX_")
 _KEY_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN")
 
 _COMMON = " etaoinsrhldcumfpg0w1y2b.v3k_5-46x789jqz"

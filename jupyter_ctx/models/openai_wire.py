@@ -121,7 +121,7 @@ def _build_reply(message: Message, model: str) -> dict[str, object]:
                 else:
                     extras.update(fields)
             case ToolUse():
-                calls.append({**_build_call(block), **of_call})
+                calls.append({**of_call, **_build_call(block)})
                 of_call = {}
             case _:
                 pass
@@ -129,7 +129,7 @@ def _build_reply(message: Message, model: str) -> dict[str, object]:
     reply: dict[str, object] = {"role": "assistant", "content": text or None}
     if not text and not calls:
         reply["content"] = NO_TEXT
-    reply.update(extras)
+    reply = {**extras, **reply}
     if calls and _SIGNED.match(model):
         calls[0].setdefault("extra_content", _UNSIGNED_CALL)
     if calls:
