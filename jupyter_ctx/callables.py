@@ -87,7 +87,7 @@ class SessionHooks:
 
     def remove(self, function: HookFunction) -> None:
         """Run `function` no more, at any event; nothing if it was not added."""
-        self._callables = tuple(one for one in self._callables if one.function is not function)
+        self._callables = tuple(one for one in self._callables if one.function != function)
 
     async def run(self, name: HookName, payload: Json) -> HookOutcome:
         """Run the commands, then the callables one after the other, and join what they decided."""
