@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from .cache import PromptCache
 from .errors import ApiError
@@ -117,7 +117,7 @@ class FakeAnthropic:
         """Let streams pass the hold `name`, now and later."""
         self.gate(name).open()
 
-    def __enter__(self) -> FakeAnthropic:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
