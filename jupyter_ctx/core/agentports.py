@@ -94,12 +94,13 @@ class AgentHooks:
     """The parent's hooks around tools and compactions."""
 
     inner: Hooks
+    agent_id: str
 
     async def run(self, name: HookName, payload: Json) -> HookOutcome:
-        """Run the hooks of event `name`, if it is one that a sub-agent has."""
+        """Run the hooks of event `name`, if it is one that a sub-agent has; they get its id."""
         if name not in HOOKS_HEARD:
             return HookOutcome()
-        return await self.inner.run(name, payload)
+        return await self.inner.run(name, {**payload, "agent_id": self.agent_id})
 
 
 @dataclass(frozen=True, slots=True)

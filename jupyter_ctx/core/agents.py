@@ -152,7 +152,7 @@ class _SubAgent:
                 store=store,
                 permissions=permissions,
                 tools=AgentTools(ports.tools, parent, self.crew.turn),
-                hooks=AgentHooks(ports.hooks),
+                hooks=AgentHooks(ports.hooks, self.actor.id),
                 memory=NoMemory(),
                 updates=NoUpdates(),
             ),
