@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ._version import __version__
 from .headless.export import add_parser as add_export
+from .headless.stored import add_parsers as add_stored
 
 RUN_HELP = "one prompt to the agent on a notebook file, without a person"
 RUN_TEXT = """\
@@ -54,6 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         given = (options.session, options.output, options.force)
         return export(*given, os.environ, sys.stdout, sys.stderr)
+    if options.command in ("sessions", "show", "doctor"):
+        from .headless import stored
+
+        return stored.run(options, os.environ, sys.stdout, sys.stderr)
     from .headless.plan import Options
     from .headless.run import run
 
@@ -120,6 +125,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--kernel", metavar="NAME", help="the kernel (default: the notebook's own, else python3)"
     )
     add_export(commands)
+    add_stored(commands)
     lab = commands.add_parser(
         "lab",
         help=LAB_HELP,

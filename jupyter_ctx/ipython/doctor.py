@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +21,8 @@ from .reports import SOURCE_TEXTS, Finding
 if TYPE_CHECKING:
     from ..core.ports import Model, ModelFacts
     from .agent import Agent
+
+    Wait = Callable[[Callable[[], Awaitable[ModelFacts]]], ModelFacts]
 
 PACKAGES = ("jupyter-ctx", "ipython", "ipykernel", "jupyterlab", "anthropic")
 KEY_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -44,10 +46,25 @@ def find_faults(
         now = settings()
     except CtxError as error:
         return [*found, Finding("fault", "Settings", str(error))]
-    found.extend(_model(agent, now, make_model))
+    name = None if agent.current is None else agent.current.model_name
+    found.extend(_model(name, agent.bridge.wait, now, make_model))
     found.append(_storage(now))
     found.append(_permissions(shell, now))
     return found
+
+
+def find_shell_faults(
+    settings: Callable[[], Settings],
+    make_model: Callable[[str], Model],
+    wait: Wait,
+) -> Sequence[Finding]:
+    """Return what can be found without a kernel; `wait` runs a coroutine function to its end."""
+    found = [_versions(), *find_environment_faults(os.environ)]
+    try:
+        now = settings()
+        return [*found, *_model(None, wait, now, make_model), _storage(now)]
+    except CtxError as error:
+        return [*found, Finding("fault", "Settings", str(error))]
 
 
 def _versions() -> Finding:
@@ -99,14 +116,12 @@ def find_environment_faults(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _model(
-    agent: Agent, settings: Settings, make_model: Callable[[str], Model]
+    current: str | None, wait: Wait, settings: Settings, make_model: Callable[[str], Model]
 ) -> Iterator[Finding]:
     from ..models import choose_model
 
     name, why = choose_model(settings, os.environ)
-    session = agent.current
-    if session is not None:
-        name = session.model_name
+    name = current or name
     yield Finding("ok", f"Model: {name} ({why})")
     if name == DEMO_MODEL:
         advice = "For Claude: set ANTHROPIC_API_KEY before Jupyter starts."
@@ -115,10 +130,10 @@ def _model(
     keys = [one for one in KEY_NAMES if os.environ.get(one, "").strip()]
     if keys:
         yield Finding("ok", f"Key: {keys[0]} is set")
-    yield from _endpoint(agent, name, make_model)
+    yield from _endpoint(wait, name, make_model)
 
 
-def _endpoint(agent: Agent, name: str, make_model: Callable[[str], Model]) -> Iterator[Finding]:
+def _endpoint(wait: Wait, name: str, make_model: Callable[[str], Model]) -> Iterator[Finding]:
     async def ask() -> ModelFacts:
         model = make_model(name)
         try:
@@ -127,7 +142,7 @@ def _endpoint(agent: Agent, name: str, make_model: Callable[[str], Model]) -> It
             await model.aclose()
 
     try:
-        facts = agent.bridge.wait(ask)
+        facts = wait(ask)
     except AuthError as error:
         yield Finding("fault", "Endpoint: the key", str(error))
     except UnreachableError as error:

@@ -211,13 +211,18 @@ def session_choices(host: Host) -> Sequence[str]:
 # What they show ---------------------------------------------------------------------------------
 
 
-def sessions_report(listed: Listed, now: float, text: str = "", *, full: bool = False) -> Report:
-    """Return the sessions as a table; with `text`, where each has its words."""
+def sessions_report(
+    listed: Listed, now: float, text: str = "", *, full: bool = False, hint: bool = True
+) -> Report:
+    """Return the sessions as a table; with `text`, where each has its words.
+
+    `hint`: say which commands go on from here.
+    """
     if not listed.rows:
         where = "a message" if full else "its title or a prompt"
-        hint = "" if full else " /sessions full TEXT searches every message."
+        more = " /sessions full TEXT searches every message." if hint and not full else ""
         return join(
-            f"No session has {_quoted(text)} in {where}.{hint}" if text else "No session is stored."
+            f"No session has {_quoted(text)} in {where}.{more}" if text else "No session is stored."
         )
     is_found = any(row.found for row in listed.rows)
     head: Row = ("Title", "Notebook", "Turns", "Cost", "Last used", "State", "Id")
@@ -225,11 +230,11 @@ def sessions_report(listed: Listed, now: float, text: str = "", *, full: bool = 
         (*_cells(row, now), STATE_TEXTS[row.state], row.id, *([_found(row)] if is_found else []))
         for row in listed.rows
     ]
-    more = listed.total - len(rows)
+    left = listed.total - len(rows)
     return join(
         table((*head, "Found") if is_found else head, rows, right=len(head) + 1),
-        f"{more:,} more; /sessions TEXT finds those with TEXT in title or prompts." if more else "",
-        "/resume ID goes on with one; /sessions delete ID deletes one.",
+        f"{left:,} more; /sessions TEXT finds those with TEXT in title or prompts." if left else "",
+        "/resume ID goes on with one; /sessions delete ID deletes one." if hint else "",
     )
 
 
