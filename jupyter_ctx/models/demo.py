@@ -265,7 +265,8 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
     """Return the next step of the script that fits the prompt: texts and calls, in order."""
     denied = next((each for each in done if each.text.startswith("Denied")), None)
     if denied is not None:
-        reason = denied.text.partition("by the user:")[2].strip()
+        found = re.match(r"Denied by [^:\n]*: (.*)", denied.text, re.DOTALL)
+        reason = found.group(1).strip() if found else ""
         return [f"I did not run it: {reason}" if reason else "I did not run it."]
     if is_nudge(prompt):
         return [DONE]
