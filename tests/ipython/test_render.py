@@ -14,7 +14,9 @@ from jupyter_ctx.core.events import (
     CompactionFinished,
     CompactionStarted,
     CtxEvent,
+    MemoryChanged,
     NoteAdded,
+    PlanChanged,
     RetryScheduled,
     StepDiscarded,
     StepStarted,
@@ -25,6 +27,7 @@ from jupyter_ctx.core.events import (
     TurnFinished,
     TurnStarted,
 )
+from jupyter_ctx.core.plan import PlanItem
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.ipython.markdown import escape, fence
 from jupyter_ctx.ipython.render import CellRenderer
@@ -376,3 +379,50 @@ def test_terminal_sequences_of_the_model_are_not_sent() -> None:
         assert "\x1b]0" not in out.getvalue()
         assert "\x07" not in out.getvalue()
         assert "\x9b" not in out.getvalue()
+
+
+# Plan and memory ----------------------------------------------------------------------------------
+
+BEGUN = (PlanItem("Load", "in_progress"), PlanItem("Plot <b>"))
+DONE = (PlanItem("Load", "done"), PlanItem("Plot <b>", "in_progress"))
+
+
+def test_a_plan_has_one_place_below_its_cell(renderer: CellRenderer, cell: Cell) -> None:
+    """A later plan takes the place of the first; what its items say is text."""
+    show(renderer, TurnStarted(1, "hi"), StepStarted(1, 1), *tool("update_plan"))
+    show(renderer, PlanChanged(1, BEGUN, "agent"), StepStarted(1, 2), *tool("update_plan"))
+    show(renderer, PlanChanged(1, DONE, "agent"), *text("So.", block=2), finished())
+
+    assert cell.plain[:4] == [
+        "Updated the plan · 0.3 s",
+        "Plan: 1 of 2 done\n  [x] Load\n  [>] Plot <b>",
+        "Updated the plan · 0.3 s",
+        "So.",
+    ]
+    assert cell.markdown[1] == "Plan: 1 of 2 done\n\n- ✓ Load\n- ▸ **Plot &lt;b>**"
+
+
+def test_what_is_remembered_is_said_with_its_way_back(renderer: CellRenderer, cell: Cell) -> None:
+    """The line has the fact and the command that takes it out; taking it out is a line too."""
+    show(renderer, MemoryChanged(1, ("Amounts are in cents.",)))
+    show(renderer, MemoryChanged(1, ("Amounts are in cents.",), is_undone=True))
+
+    assert cell.plain == [
+        "Kept for later sessions (`/memory undo` takes it back): Amounts are in cents.",
+        "Taken out of the memory: Amounts are in cents.",
+    ]
+
+
+def test_a_terminal_prints_plan_and_memory() -> None:
+    """Without a terminal's own means they are plain lines."""
+    renderer, out = terminal(False)
+    show(renderer, *tool("update_plan"), PlanChanged(1, DONE, "agent"))
+    show(renderer, MemoryChanged(1, ("Amounts are in cents.",)))
+
+    assert out.getvalue().splitlines() == [
+        "Updated the plan · 0.3 s",
+        "Plan: 1 of 2 done",
+        "  [x] Load",
+        "  [>] Plot <b>",
+        "Kept for later sessions (`/memory undo` takes it back): Amounts are in cents.",
+    ]
