@@ -81,17 +81,22 @@ def talk(
     agents: Agents | None = None,
     files: Files | None = None,
     permissions: Permissions | None = None,
+    other: FakeAnthropic | None = None,
     **values: object,
 ) -> Iterator[Session]:
     """Open a session with `server`; `values` are settings. `kernel` None: that of fake `tools`.
 
     With a FakeOpenAI it talks Chat Completions, to the server's own model unless one is named.
+    `other` is a server of the other protocol, for a switch of the model.
     """
     family = "OPENAI" if isinstance(server, FakeOpenAI) else "ANTHROPIC"
     if family == "OPENAI" and model == MODEL:
         model = f"openai:{next(iter(server.models))}"
     settings = Settings(model=model, **values)  # type: ignore[arg-type]  # checked by Settings
     environ = {f"{family}_BASE_URL": server.url, f"{family}_API_KEY": "sk-ant-test-0123456789"}
+    if other is not None:
+        beside = "ANTHROPIC" if family == "OPENAI" else "OPENAI"
+        environ |= {f"{beside}_BASE_URL": other.url, f"{beside}_API_KEY": "sk-ant-test-0123456789"}
     redactor = Redactor({})
 
     def make_model(name: str) -> Model:
