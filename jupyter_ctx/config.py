@@ -53,8 +53,8 @@ class Settings:
 
     model: str = _setting(
         "",
-        "The model: `claude-…`, or `demo`. Empty: `claude-sonnet-5-5` if a key or a base URL is "
-        "set, else `demo`.",
+        "The model: `claude-…`, `openai:NAME`, `ollama:NAME`, or `demo`. Empty: "
+        "`claude-sonnet-5-5` if a key or a base URL is set, else `demo`.",
     )
     permissions: PermissionMode = _setting(
         "ask",
@@ -65,7 +65,9 @@ class Settings:
         "", "Where sessions and results are kept. Empty: `ctx` in Jupyter's data folder."
     )
     base_url: str = _setting(
-        "", "The provider's address. Empty: `ANTHROPIC_BASE_URL`, else the SDK's own."
+        "",
+        "The provider's address. Empty: `ANTHROPIC_BASE_URL` (`OPENAI_BASE_URL` for `openai:`), "
+        "else the SDK's own; for `ollama:` this machine's.",
     )
     redact_known_keys: bool = _setting(
         False,

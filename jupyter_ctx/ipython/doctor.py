@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("jupyter-ctx", "ipython", "ipykernel", "jupyterlab", "anthropic")
 KEY_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+KEY_NAMES_BY_PREFIX = {"openai": ("OPENAI_API_KEY",), "ollama": ("OLLAMA_API_KEY",)}
 NO_GAUGE = "%agent /context shows what the gauge would."
 RELOAD = "In JupyterLab reload the page; jupyter labextension list must name jupyter-ctx."
 
@@ -127,7 +128,8 @@ def _model(
         advice = "For Claude: set ANTHROPIC_API_KEY before Jupyter starts."
         yield Finding("ok", "Endpoint: none is needed by the demo", advice)
         return
-    keys = [one for one in KEY_NAMES if os.environ.get(one, "").strip()]
+    names = KEY_NAMES_BY_PREFIX.get(name.partition(":")[0], KEY_NAMES)
+    keys = [one for one in names if os.environ.get(one, "").strip()]
     if keys:
         yield Finding("ok", f"Key: {keys[0]} is set")
     yield from _endpoint(wait, name, make_model)
