@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from tests.agent_kernel import TURN_S, agent_kernel, run
 from tests.fake_anthropic import FakeAnthropic, call, reply
 from tests.kernels import RealKernel
-from tests.tools.test_mcp import HONEST, is_alive
+from tests.tools.test_mcp import HONEST, HOSTILE, is_alive, pids_in
 
 MODEL = "claude-sonnet-5-5"
 
@@ -60,3 +61,70 @@ def test_a_server_is_used_in_a_turn_and_gone_with_the_session(tmp_path: Path) ->
         assert "`no-such-command` was not found" in shown
         run(kernel, "%agent /new")
         assert not is_alive(pid)
+
+
+def write_project(folder: Path, noted: Path) -> None:
+    """Put a server into the project's `.mcp.json`; it notes its process id when it is started."""
+    entry = {"command": sys.executable, "args": [HOSTILE, "plain"], "env": {"FILE": str(noted)}}
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": entry}}))
+
+
+def test_a_project_s_server_is_inert_until_it_is_trusted(tmp_path: Path) -> None:
+    """Nothing of `.mcp.json` runs before `/trust allow`; then it joins at the compaction."""
+    noted = tmp_path / "pids"
+    long = "many words about it " * 300
+    answers: list[Any] = [long, long, "Summary.", reply(tools=[call("mcp__theirs__act")]), "Done."]
+    with (
+        FakeAnthropic(lambda body: answers.pop(0)) as server,
+        agent_kernel(tmp_path, server, MODEL, JUPYTER_CTX_TAIL_TOKENS="0") as kernel,
+    ):
+        write_project(kernel.cwd, noted)
+        run(kernel, "%agent One.")
+        assert not noted.exists()
+        assert "theirs" not in said(kernel, "%agent /mcp")
+        assert "theirs" in said(kernel, "%agent /trust")
+        run(kernel, "%agent /trust allow")
+        run(kernel, "%agent Two.")
+        shown = wait_for(kernel, "connected")
+        assert "told of 1 tool more at the next compaction" in shown
+        assert "mcp__theirs__act" not in tool_names(server)
+        run(kernel, "%agent /compact")
+        run(kernel, "%agent Three.")
+        assert "mcp__theirs__act" in tool_names(server)
+        assert "acted: plain" in server.messages[-1].body.decode()
+        (kernel.cwd / ".mcp.json").unlink()
+        answers.append("Four.")
+        pids = pids_in(noted)
+        run(kernel, "%agent Four.")
+        run(kernel, "%agent /new")
+        assert not any(map(is_alive, pids))
+
+
+def wait_for(kernel: RealKernel, state: str) -> str:
+    """Return what `/mcp` shows once the server is in that state; it is bound to come."""
+    while f"  {state}" not in (shown := said(kernel, "%agent /mcp")):
+        assert "not connected" not in shown, shown
+    return shown
+
+
+def test_a_large_result_is_offloaded_and_no_process_outlives_the_agent(tmp_path: Path) -> None:
+    """A long result goes to the store as any does; when the agent is unloaded, its servers end."""
+    noted = tmp_path / "pids"
+    answers: list[Any] = [reply(tools=[call("mcp__honest__write_much", lines=50_000)]), "Done."]
+    stays = {"command": sys.executable, "args": [HOSTILE, "stays"], "env": {"FILE": str(noted)}}
+    with (
+        FakeAnthropic(lambda body: answers.pop(0)) as server,
+        agent_kernel(tmp_path, server, MODEL) as kernel,
+    ):
+        set_servers(kernel.home, honest=HONEST, stays=stays)
+        run(kernel, "%agent Write much.")
+        told = server.messages[-1].body.decode()
+        assert "line 49999" in told
+        assert "line 25000" not in told
+        (stored,) = kernel.home.glob("tool-results/*/*.txt")
+        assert "line 25000\n" in stored.read_text()
+        pids = pids_in(noted)
+        assert len(pids) == 2
+        assert all(map(is_alive, pids))
+        run(kernel, "%unload_ext jupyter_ctx")
+        assert not any(map(is_alive, pids))

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import cast
 
 import jupyter_ctx
 from jupyter_ctx._version import __version__
@@ -68,10 +69,13 @@ def test_every_import_is_declared() -> None:
     """Whatever the package imports is the standard library, itself, or a named dependency.
 
     What belongs to the front end that hosts us is there when it is used: the kernel's own
-    package, and the data libraries whose objects a user's kernel holds.
+    package, and the data libraries whose objects a user's kernel holds. The extras of a kind of
+    model or server are declared too.
     """
     hosted = {"ipykernel", "jupyter_client", "matplotlib", "numpy", "pandas", "polars"}
-    declared = {normal(str(name)) for name in _list(project()["dependencies"])}
+    extras = cast("dict[str, list[str]]", project()["optional-dependencies"])
+    named = [*_list(project()["dependencies"]), *extras["mcp"], *extras.get("openai", ())]
+    declared = {normal(str(name)) for name in named}
     by_module = packages_distributions()
 
     unknown = {

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp.client.client as sdk
-import mcp_types as types
+from mcp import types
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 

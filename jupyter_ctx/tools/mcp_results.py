@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import mcp_types as types
+from mcp import types
 
 from ..core.blocks import Json
 from ..core.ports import ToolOutput

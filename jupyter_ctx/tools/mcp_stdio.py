@@ -18,8 +18,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
-import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import types
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 

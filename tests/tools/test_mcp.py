@@ -451,3 +451,47 @@ async def test_servers_that_a_file_adds_or_drops_come_and_go(tmp_path: Path) -> 
         await until(lambda: set(own.tools) == {"mcp__two__act"})
         await until(lambda: not any(map(is_alive, pids_in(noted))))
         assert (await own.call("two__act")).text == "acted: plain\n"
+
+
+async def test_without_the_sdk_a_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the extra is not installed, each server says what to type, and nothing is started."""
+    monkeypatch.delitem(sys.modules, "jupyter_ctx.tools.mcp_client", raising=False)
+    monkeypatch.delattr("jupyter_ctx.tools.mcp_client", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp.client.client", None)
+    noted = tmp_path / "pids"
+    async with session({"one": hostile("plain", env={"FILE": str(noted)})}, tmp_path) as own:
+        assert "pip install 'jupyter-ctx[mcp]'" in own.said[0]
+    assert not noted.exists()
+
+
+LEAVES = """
+import asyncio, os, sys, threading
+from jupyter_ctx.tools.mcp import McpServers
+from jupyter_ctx.tools.mcp_entries import read_entries
+
+raw = {"bad": {"command": sys.executable, "args": [sys.argv[1], "stays"],
+               "env": {"FILE": sys.argv[2]}}}
+servers = McpServers(lambda: read_entries([("here", raw)]), os.getcwd(), os.environ, print)
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+asyncio.run_coroutine_threadsafe(servers.connect(), loop).result()
+print(servers.report()[0].state)
+"""
+
+
+def test_no_process_outlives_an_interpreter_that_ends_without_closing(tmp_path: Path) -> None:
+    """Where a process just ends, with its session open, its servers end with it."""
+    noted = tmp_path / "pids"
+    ended = subprocess.run(
+        [sys.executable, "-c", LEAVES, HOSTILE, str(noted)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout.splitlines()[-1] == "connected"
+    assert len(pids_in(noted)) == 2
+    assert not any(map(is_alive, pids_in(noted)))
