@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .around import cut_to, hook_tokens
-from .blocks import Message, images_of, tool_results, words_of
+from .blocks import Message, cell_names, images_of, tool_results, words_of
 from .edits import open_edits
 from .entries import Reinjected
 from .ports import Cell, EditedFile, NotebookCell, PlanItem, Skill, Variable
@@ -246,7 +246,13 @@ async def _gather(engine: Engine, kept: Sequence[Message], told: str, count: Cou
             )
             for fate in reversed(transcript.stored)
         ]
-        + _describe_pictured(engine, kept),
+        + _describe_pictured(engine, kept)
+        + [
+            (name, f"`{name}`: outputs of a cell that the user ran")
+            for _, prompt in sorted(transcript.prompts.items(), reverse=True)
+            if id(prompt) not in kept_ids
+            for name in reversed(cell_names(prompt))
+        ],
         find_turns=transcript.turns_of_results,
         sources=sources[: limits.recent_cells],
         older=[source.label for source in sources[limits.recent_cells :]],

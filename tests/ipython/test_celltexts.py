@@ -9,11 +9,12 @@ import pytest
 
 from jupyter_ctx.core.ports import Cell
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.ipython.celltexts import LARGE_CHARS, CellSpool, CellTexts
+from jupyter_ctx.ipython.celltexts import LARGE_CHARS, MOST_BYTES, CellSpool, CellTexts
 from jupyter_ctx.store.open_session import OpenSession
 from jupyter_ctx.store.sessions import SessionStore
+from tests.agent_kernel import run
 from tests.fake_anthropic import call, reply
-from tests.test_updates_kernel import run, staged
+from tests.test_updates_kernel import staged
 
 LINES = "for n in range(1, {count} + 1):\n    print(f'line {{n}} of many')"
 
@@ -68,9 +69,11 @@ def cell_of(text: str, count: int = 3, order: int = 1) -> Cell:
     return Cell("a/b", "…", count, order, outputs)
 
 
-def spooled(stored: OpenSession, text: str, redactor: Redactor, **limits: int) -> CellSpool:
+def spooled(
+    stored: OpenSession, text: str, redactor: Redactor, most: int = MOST_BYTES
+) -> CellSpool:
     """Return a spool of the session's that took a text in small pieces."""
-    spool = CellSpool(redactor, *stored.make_spool(), **limits)
+    spool = CellSpool(redactor, *stored.make_spool(), most_bytes=most)
     for at in range(0, len(text), 7):
         spool.write(text[at : at + 7])
     return spool
@@ -130,7 +133,7 @@ def test_a_spooled_text_is_moved_into_place_without_keys(stored: OpenSession) ->
 
 def test_a_cell_that_prints_for_ever_does_not_fill_the_disk(stored: OpenSession) -> None:
     """Over its bound the file goes, and the ends of the text remain."""
-    spool = spooled(stored, "line\n" * 1_000, Redactor(), most_bytes=2_000)
+    spool = spooled(stored, "line\n" * 1_000, Redactor(), most=2_000)
 
     assert spool.look() is None
     assert spool.tail.endswith("line\n")
