@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_ctx.core.entries import AgentEntry
 from jupyter_ctx.errors import StoreError
+from jupyter_ctx.store.open_session import OpenSession
 from jupyter_ctx.store.sessions import SessionStore
 from tests.kill_agents_child import session_over
 
@@ -22,6 +23,7 @@ def test_every_kill_while_sub_agents_work_is_survived(tmp_path: Path) -> None:
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     children = [json.loads(line) for line in said.splitlines()]
     store, orphans = SessionStore(tmp_path), 0
+    ended: list[AgentEntry] = []
     for child in children:
         assert child["killed"] or child["status"] == 0
         try:
@@ -29,11 +31,13 @@ def test_every_kill_while_sub_agents_work_is_survived(tmp_path: Path) -> None:
         except StoreError:
             assert child["acknowledged"] == []
             continue
+        assert isinstance(stored, OpenSession)
         lines = (stored.path / "transcript.jsonl").read_text().splitlines()
         told = child["acknowledged"]
         assert lines[: len(told)] == told
         with session_over(stored, lambda body: "It goes on.") as (session, fake):
             session.ask("Go on.")
+            assert session.last_turn is not None
             assert session.last_turn.text == "It goes on."
             assert fake.refused == []
             sent = fake.messages[-1].messages

@@ -23,6 +23,7 @@ from jupyter_ctx.core.events import (
     TextDelta,
     TextFinished,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -426,3 +427,17 @@ def test_a_terminal_prints_plan_and_memory() -> None:
         "  [>] Plot <b>",
         "Kept for later sessions (`/memory undo` takes it back): Amounts are in cents.",
     ]
+
+
+def test_sub_agents_have_a_line_each_that_says_where_they_are(
+    renderer: CellRenderer, cell: Cell
+) -> None:
+    """Two calls of `task` side by side each keep their own line, from the start to the answer."""
+    for id_ in ("a", "b"):
+        renderer(ToolStarted(1, 1, id_, "task", {"description": f"look at {id_}", "prompt": "?"}))
+    assert cell.plain == ["Sub-agent at work: look at a…", "Sub-agent at work: look at b…"]
+    renderer(ToolProgress(1, 1, "b", "task", "step 2: run_code"))
+    assert cell.plain[1] == "Sub-agent at work: look at b · step 2: run_code…"
+    for id_ in ("b", "a"):
+        renderer(ToolFinished(1, 1, id_, "task", "Done.", False, False, 5, 1, 2.0))
+    assert cell.plain == [f"Sub-agent answered: look at {id_} · 2.0 s" for id_ in ("a", "b")]

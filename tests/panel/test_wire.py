@@ -15,6 +15,7 @@ from jupyter_ctx.core.events import (
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
 )
 from jupyter_ctx.panel.ops import OPS
@@ -61,7 +62,7 @@ def test_every_kind_of_item_is_in_a_fixture():
 
     for event in get_args(CtxEvent):
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in event.__name__).lstrip("_")
-        assert snake in told or event is ContextChanged
+        assert snake in told or event in (ContextChanged, ToolProgress)
     assert len(told) == 31
 
 
@@ -165,3 +166,15 @@ def test_coalescing_takes_time_linear_in_the_text():
     items = [item_of(TextDelta(1, 1, "word ")) for _ in range(100_000)]
 
     assert coalesce(items) == [item_of(TextDelta(1, 1, "word " * 100_000))]
+
+
+def test_progress_is_told_as_the_output_of_a_running_call():
+    """Where a sub-agent is, its row shows as it shows what running code prints."""
+    item = item_of(ToolProgress(2, 3, "toolu_1", "task", "step 4: run_code"))
+
+    assert item == {
+        "kind": "tool_output",
+        "turn": 2,
+        "tool_use_id": "toolu_1",
+        "text": "step 4: run_code",
+    }

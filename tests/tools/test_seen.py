@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_ctx.core.acting import Actor, acting
 from jupyter_ctx.tools import seen as seen_module
 from jupyter_ctx.tools.seen import Seen, digest_of
 
@@ -60,3 +61,22 @@ def test_parts_make_a_whole():
     seen.mark_lines("cell", "x", text, 1, 2)
     seen.mark_lines("cell", "x", text, 2, 4)
     assert seen.is_present("cell", "x", text)
+
+
+def test_what_a_sub_agent_sees_counts_for_it_alone():
+    """It begins with what the conversation saw; what it marks and forgets is its own."""
+    seen = Seen()
+    seen.mark("file", "a", "old")
+    seen.mark("file", "b", "b")
+    with acting(Actor("t1", "edit")):
+        assert seen.is_present("file", "a", "old")
+        seen.mark("file", "a", "new")
+        seen.forget("file", "b")
+        assert seen.is_present("file", "a", "new")
+        assert not seen.has("file", "b")
+    with acting(Actor("t2", "look")):
+        assert seen.is_present("file", "a", "old")
+
+    assert seen.is_present("file", "a", "old")
+    assert not seen.is_present("file", "a", "new")
+    assert seen.has("file", "b")
