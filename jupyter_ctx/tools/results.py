@@ -21,7 +21,7 @@ class ResultReader(Protocol):
     """Finds the texts of one session. Both methods are called on a worker thread."""
 
     def read_text(self, name: str) -> Source | None:
-        """Return the text of a `tool_use_id`, `prompt-<turn>` or `turn-<n>`, None if unknown.
+        """Return the text of a `tool_use_id` or of such a name, None if unknown.
 
         A long one comes as the path of its UTF-8 file. Raises StoreError if it cannot be read.
         """
@@ -42,7 +42,8 @@ def make_read_result(results: ResultReader) -> Tool:
     fields = {
         "tool_use_id": {
             "type": "string",
-            "description": "The handle of a stored result, or `prompt-<turn>` or `turn-<n>`.",
+            "description": "The handle of a stored result, or `prompt-<turn>`, "
+            "`cell-<cell_id>-<N>` or `turn-<n>`.",
         },
         **LINE_FIELDS,
         "pattern": {
