@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 import nbformat
 from nbclient import NotebookClient
 
+from jupyter_ctx.ipython.markdown import escape
+
 Notebook: TypeAlias = Any
 """nbformat's NotebookNode: a dictionary with attributes, without annotations."""
 
@@ -30,6 +32,9 @@ LONG_SESSION = ROOT / "notebooks" / "02_long_session.ipynb"
 
 SAWTOOTH = ROOT / "notebooks" / "images" / "sawtooth.png"
 """The picture of the long session, as the README shows it."""
+
+PLACE = "~/analysis"
+"""What the folder of a run is called in what is saved."""
 
 CELL_S = 120
 """How long one cell may take: far more than any here needs."""
@@ -68,7 +73,20 @@ def execute(path: Path, folder: Path) -> Notebook:
     )
     client.execute(env=_environment(folder))
     notebook.metadata = metadata
+    _leave_place_out(notebook, folder)
     return notebook
+
+
+def _leave_place_out(notebook: Notebook, folder: Path) -> None:
+    """Call the folder of the run `~/analysis` in all outputs, as it is and as Markdown has it."""
+    place = str(folder.resolve())
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            texts = output.get("data", output)
+            for name in ("text", "text/plain", "text/markdown"):
+                if name in texts:
+                    for spelled in (place, escape(place)):
+                        texts[name] = texts[name].replace(spelled, PLACE)
 
 
 def _environment(folder: Path) -> dict[str, str]:

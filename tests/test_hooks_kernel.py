@@ -76,7 +76,7 @@ def test_hooks_of_the_home_run_at_every_event(tmp_path: Path) -> None:
         listed = said(kernel, "/hooks")
         said(kernel, "/new")
         events = [json.loads(line) for line in heard.read_text().splitlines() if line]
-        assert_append_only(server)
+        assert_append_only(server.messages)
         requests = [request.messages for request in server.messages]
 
     assert names == "True False\n"

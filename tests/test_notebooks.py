@@ -15,6 +15,7 @@ from PIL import Image as Pillow
 from .notebooks import (
     LONG_SESSION,
     NOTEBOOKS,
+    PLACE,
     ROOT,
     SAWTOOTH,
     Notebook,
@@ -26,6 +27,7 @@ from .pictures import png
 
 MOST_BYTES, MOST_PICTURE_BYTES = 100_000, 100_000
 FIRST_TURN = ROOT / "notebooks" / "01_first_turn.ipynb"
+EXTENDING = ROOT / "notebooks" / "03_hooks_and_skills.ipynb"
 
 
 def code_cells(notebook: Notebook) -> list[Notebook]:
@@ -52,6 +54,12 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
 def fresh_long(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
     """The long session with the outputs of a run just now."""
     return execute(LONG_SESSION, tmp_path_factory.mktemp("long_session"))
+
+
+@pytest.fixture(scope="module")
+def fresh_extending(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
+    """The notebook of hooks and skills with the outputs of a run just now."""
+    return execute(EXTENDING, tmp_path_factory.mktemp("extending"))
 
 
 def test_the_saved_outputs_have_not_drifted(fresh: Notebook) -> None:
@@ -87,6 +95,26 @@ def test_the_long_session_shows_what_it_promises(fresh_long: Notebook) -> None:
     by_the_reserve, all_of_them = texts["counted"].split()[0], texts["cost"].count("Compaction ")
     assert int(by_the_reserve) >= 4
     assert all_of_them >= int(by_the_reserve) + 2
+
+
+def test_hooks_and_skills_have_not_drifted(fresh_extending: Notebook) -> None:
+    """The third notebook runs through nbclient and shows what is saved (else: `make docs`)."""
+    drift = find_drift(nbformat.read(EXTENDING, as_version=4), fresh_extending)
+
+    assert not drift, "\n".join(drift)
+
+
+def test_hooks_and_skills_show_what_they_promise(fresh_extending: Notebook) -> None:
+    """A hook forbids and one speaks; the project's wait for trust, run, and wait after a change."""
+    texts = {cell.id: text_of(fresh_extending, cell.id) for cell in code_cells(fresh_extending)}
+    assert "I did not run it: no shell here" in texts["forbidden"]
+    assert "Amounts in this project are in cents." in texts["sent"]
+    assert "waits for /trust" in texts["waiting"]
+    assert f"{PLACE} would add 2 things; 0 in force." in texts["trust"]
+    assert "waits for" not in texts["in-force"]
+    assert "PostToolUse run_code {'code': 'max([250, 320])'}" in texts["calls"]
+    assert "A cup is a cup" in texts["skill"]
+    assert "waits for /trust" in texts["changed"]
 
 
 def test_the_sawtooth_is_a_picture(fresh_long: Notebook) -> None:

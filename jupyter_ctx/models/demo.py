@@ -271,6 +271,8 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
     if is_nudge(prompt):
         return [DONE]
     words = prompt.lower()
+    if skill := re.search(r"\bskill ([a-z0-9-]+)", words):
+        return _load_skill(skill.group(1), done)
     if code := re.search(r"`([^`]+)`", prompt):
         return _run(code.group(1), done)
     if stored := re.search(r"\b(?:turn|prompt)-\d+\b|\bdemo_[0-9a-f]+\b", prompt):
@@ -292,6 +294,14 @@ def _run(code: str, done: Sequence[Done]) -> Steps:
         return [f"I run `{code}`.", Step("run_code", {"code": code})]
     verb = "It failed" if done[-1].failed else "It returned"
     return [f"{verb}:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
+
+
+def _load_skill(name: str, done: Sequence[Done]) -> Steps:
+    if not done:
+        return [f"I load the skill `{name}`.", Step("skill", {"name": name})]
+    if done[-1].failed:
+        return [f"That did not work: {_last_line(done[-1].text)}"]
+    return [f"It says:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
 
 
 def _read(name: str, prompt: str, done: Sequence[Done]) -> Steps:
