@@ -15,21 +15,27 @@ class BusyLockError(Exception):
     """Another live session user, in this process or another, holds the lock."""
 
 
+LOOK_S = 0.25
+"""Who opens a session waits so long for a lock, in seconds: to look whether it is held, another
+process takes it for less than a millisecond, and that must not look like a kernel that has it."""
+POLL_S = 0.01
+
+
 class SessionLock:
     """The lock of one session's folder, held until `release`.
 
-    Raises BusyLockError if it is held, OSError if there can be no lock here (a read-only disk, a
-    file system without locks).
+    It is waited for up to `wait_s` seconds (0: not at all). Raises BusyLockError if it is held,
+    OSError if there can be no lock here (a read-only disk, a file system without locks).
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wait_s: float = 0.0) -> None:
         import filelock  # 50 ms, and needed by the first turn only
 
         self._lock: BaseFileLock = filelock.FileLock(
-            folder / ".lock", timeout=0, mode=FILE_MODE, thread_local=False
+            folder / ".lock", timeout=wait_s, mode=FILE_MODE, thread_local=False
         )
         try:
-            self._lock.acquire()
+            self._lock.acquire(poll_interval=POLL_S)
         except filelock.Timeout:
             raise BusyLockError from None
         except NotImplementedError as error:

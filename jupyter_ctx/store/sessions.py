@@ -20,7 +20,7 @@ from ..errors import StoreError
 from .codec import dump_line
 from .files import FOLDER_MODE, make_folder, open_new, open_regular, store_errors, write_all
 from .jsonl import TRANSCRIPT, load_entries
-from .locks import BusyLockError, SessionLock
+from .locks import LOOK_S, BusyLockError, SessionLock
 from .metadata import SessionInfo, build_info, read_info, write_info
 from .open_session import MemorySession, OpenSession
 from .search import Found, Index, find_in, find_in_file
@@ -72,7 +72,7 @@ class SessionStore:
         session, or nothing of it can be read; its files are then left as they are.
         """
         folder = self._existing(session_id)
-        lock, warnings = _lock(folder)
+        lock, warnings = _lock(folder, LOOK_S)
         try:
             if lock is None and not warnings:
                 said = (
@@ -154,7 +154,7 @@ class SessionStore:
         included.
         """
         folder = self._existing(session_id)
-        lock, _ = _lock(folder)
+        lock, _ = _lock(folder, LOOK_S)
         if lock is None:
             raise StoreError(
                 f"Session {session_id} is open in a kernel or cannot be locked; it was not "
@@ -383,10 +383,10 @@ def _bring_up(session: OpenSession, *, is_rebuilt: bool, is_owner: bool, has_gap
         session.warnings.append(f"The stored text of these results is gone: {named}.")
 
 
-def _lock(folder: Path) -> tuple[SessionLock | None, list[str]]:
+def _lock(folder: Path, wait_s: float = 0.0) -> tuple[SessionLock | None, list[str]]:
     """Return the lock of a session; None if it is held, or with a warning where none can be."""
     try:
-        return SessionLock(folder), []
+        return SessionLock(folder, wait_s), []
     except BusyLockError:
         return None, []
     except OSError as error:

@@ -11,6 +11,7 @@ import type { IPanelState } from '../state';
 import { NotebookBridge } from './bridge';
 import type { IEdited } from './bridge';
 import { NotebookLink } from './link';
+import { markSession } from './mark';
 
 /** Links every open notebook to its own kernel, and shows the one in front. */
 export class CurrentNotebook {
@@ -106,6 +107,12 @@ export class CurrentNotebook {
       this._edited.emit({ link, edited });
     });
     link.changed.connect(this._touch, this);
+    link.changed.connect(() => {
+      const { session } = link.state;
+      if (session !== null && context.isReady && !context.model.readOnly) {
+        markSession(context.model.sharedModel, session);
+      }
+    });
     link.feedChanged.connect(() => {
       this._feedChanged.emit(link);
     });
