@@ -52,7 +52,7 @@ def test_only_what_acts_asks_and_readers_bound_themselves() -> None:
     assert all(acting.values())
     assert len(set(acting.values())) == len(acting)
     bounded = [name for name, spec in specs.items() if not spec.offloads]
-    assert bounded == ["list_cells", "read_cell", "read_result"]
+    assert bounded == ["list_cells", "read_cell", "read_result", "skill"]
 
 
 @pytest.mark.parametrize(
