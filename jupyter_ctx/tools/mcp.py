@@ -93,7 +93,8 @@ class McpServers:
         own.
         """
         self._prepare()
-        reached = [server for server in self._servers.values() if server.state == "waiting"]
+        on_the_way = ("waiting", "connecting")
+        reached = [server for server in self._servers.values() if server.state in on_the_way]
         for server in reached:
             server.begin()
         if reached:

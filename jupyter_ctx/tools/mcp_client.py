@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,7 +26,8 @@ from .mcp_watch import Watch
 from .mcp_words import clip_words
 
 MOST_PAGES, MOST_LISTED = 100, 2_000
-"""So many pages and tools of a server's list are read; what comes behind is not."""
+MOST_LISTED_CHARS = 6_000_000
+"""So many pages, tools and characters of a server's list are read; what comes behind is not."""
 
 LOST = (
     (types.CONNECTION_CLOSED, "Connection closed"),
@@ -54,15 +56,21 @@ class Client:
         if self._client.server_capabilities.tools is None:
             return ()
         found: list[Listed] = []
+        chars = 0
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor)
             page = await self._client.session.list_tools(params=params)
-            found += (Listed(t.name, t.description or "", t.input_schema) for t in page.tools)
+            for one in page.tools[: MOST_LISTED - len(found)]:
+                listed = Listed(one.name, one.description or "", one.input_schema)
+                chars += len(one.name) + len(listed.description) + len(json.dumps(one.input_schema))
+                if chars > MOST_LISTED_CHARS:
+                    return tuple(found)
+                found.append(listed)
             cursor = page.next_cursor
             if not cursor or len(found) >= MOST_LISTED:
                 break
-        return tuple(found[:MOST_LISTED])
+        return tuple(found)
 
     async def call_tool(self, name: str, arguments: Json) -> ToolOutput:
         """Call a tool. Raises ToolError if the server answers with an error of the protocol.
@@ -91,6 +99,7 @@ async def open_client(
     relist = asyncio.Event()
 
     async def hear(message: Any) -> None:
+        watch.count()
         if isinstance(message, types.ToolListChangedNotification):
             relist.set()
 

@@ -111,16 +111,14 @@ async def _read(
     try:
         async with to_session:
             while line := await process.stdout.readline():
-                if not line.strip():
-                    continue
+                watch.count()
+                if watch.reason:
+                    return
                 try:
                     message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError:
                     watch.hear(line)  # a server that prints beside its messages
                     continue
-                watch.count(message)
-                if watch.reason:
-                    return
                 await to_session.send(SessionMessage(message))
             await _ended(process, watch)
     except ValueError:  # asyncio's word for a line over the limit
@@ -159,6 +157,8 @@ async def _hear(process: Process, watch: Watch) -> None:
     with contextlib.suppress(OSError):
         while piece := await process.stderr.read(_READ_BYTES):
             watch.hear(piece)
+            if len(piece) == _READ_BYTES:  # it floods: some 10 MB a second are enough
+                await asyncio.sleep(0.005)
 
 
 # The end ----------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from .mcp_words import clip_words
 MOST_MESSAGE_BYTES = 16 * 2**20
 """The largest message of a server, in bytes; one that sends more is let go."""
 
-MOST_UNASKED = 5_000
-"""So many messages that answer nothing may come between two calls; then it is let go."""
+MOST_LINES = 5_000
+"""So many messages and other lines may come from one call to the next; then it is let go."""
 
 KEPT_CHARS = 2_000
 """So much of what a server says beside its messages is kept, in characters: the end."""
@@ -30,7 +30,7 @@ class Watch:
         self.ended = asyncio.Event()
         self.reason = ""
         self.is_closing = False
-        self._unasked = 0
+        self._lines = 0
         self._said: deque[bytes] = deque(maxlen=8)
 
     def end(self, reason: str) -> None:
@@ -41,14 +41,13 @@ class Watch:
 
     def begin_call(self) -> None:
         """A call begins: what came before it is forgiven."""
-        self._unasked = 0
+        self._lines = 0
 
-    def count(self, message: object) -> None:
-        """A message came; one that answers nothing counts towards a flood."""
-        if hasattr(message, "method"):
-            self._unasked += 1
-            if self._unasked > MOST_UNASKED:
-                self.end(f"it sent more than {MOST_UNASKED:,} messages that nobody asked for")
+    def count(self) -> None:
+        """A message or another line came; too many of them are a flood."""
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            self.end(f"it sent more than {MOST_LINES:,} messages that nobody asked for")
 
     def hear(self, piece: bytes) -> None:
         """Keep the end of what the server says beside its messages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -10,8 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -495,3 +498,131 @@ def test_no_process_outlives_an_interpreter_that_ends_without_closing(tmp_path: 
     assert ended.stdout.splitlines()[-1] == "connected"
     assert len(pids_in(noted)) == 2
     assert not any(map(is_alive, pids_in(noted)))
+
+
+# Hostile over HTTP --------------------------------------------------------------------------------
+
+
+class Web(BaseHTTPRequestHandler):
+    """Answers as its server's `mode` says; keeps what it was asked, with which headers."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self._send(405, b"")
+
+    do_DELETE = do_GET
+
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, WebServer)
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        server.asked.append((str(self.path), dict(self.headers)))
+        number, method = body.get("id"), body.get("method")
+        match server.mode, method:
+            case "denies", _:
+                self._send(401, b"no")
+            case "sends_away", _:
+                self._send(307, b"", {"Location": server.elsewhere})
+            case _, "initialize":
+                about = {"name": "web", "version": "0"}
+                version = body["params"]["protocolVersion"]
+                result = {"protocolVersion": version, "capabilities": {"tools": {}}}
+                self._answer(number, {**result, "serverInfo": about})
+            case _, "tools/list":
+                self._answer(
+                    number, {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
+                )
+            case "huge", "tools/call":
+                self._flood("application/json", b'{"jsonrpc":"2.0","id":')
+            case "event", "tools/call":
+                self._flood("text/event-stream", b"data: ")
+            case _, _ if number is None:
+                self._send(202, b"")
+            case _:
+                error = {"code": -32601, "message": "unknown"}
+                self._send(
+                    200, json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode()
+                )
+
+    def _answer(self, number: object, result: object) -> None:
+        self._send(200, json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode())
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _flood(self, kind: str, head: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):  # the client has had enough
+            self.wfile.write(head)
+            for _ in range(64):
+                self.wfile.write(b"x" * 2**20)
+
+
+class WebServer(ThreadingHTTPServer):
+    """One on loopback; `elsewhere` is where it sends a client away to."""
+
+    daemon_threads = True
+
+    def __init__(self, mode: str, elsewhere: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), Web)
+        self.mode = mode
+        self.elsewhere = elsewhere
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/mcp"
+
+
+@contextmanager
+def web(mode: str, elsewhere: str = "") -> Iterator[WebServer]:
+    """Run it on a thread."""
+    with WebServer(mode, elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("mode", ["huge", "event"])
+async def test_an_answer_over_http_that_does_not_end_is_an_error(tmp_path: Path, mode: str) -> None:
+    """An answer over the bound costs an error, whichever way it comes; nothing waits for it."""
+    with web(mode) as server:
+        async with session({"bad": {"url": server.url}}, tmp_path) as own:
+            assert own.said == []
+            with pytest.raises(ToolError, match=r"MCP server bad was lost|server answered with"):
+                await own.call("bad__act")
+
+
+async def test_a_server_that_wants_another_key_says_so(tmp_path: Path) -> None:
+    """A refusal of the server is told with its status."""
+    with web("denies") as server:
+        async with session({"bad": {"url": server.url}}, tmp_path) as own:
+            assert own.report.state == "failed"
+            assert own.said[0].startswith("The MCP server bad is not connected: ")
+
+
+async def test_headers_go_to_no_other_server(tmp_path: Path) -> None:
+    """A server that sends its client to another one gets nobody's headers there."""
+    with web("plain") as other, web("sends_away", other.url) as server:
+        entry = {"url": server.url, "headers": {"Authorization": "Bearer own"}}
+        async with session({"bad": entry}, tmp_path) as own:
+            assert own.report.state == "failed"
+        assert server.asked[0][1]["Authorization"] == "Bearer own"
+        assert other.asked == []
