@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from jupyter_ctx.core.acting import find_actor
+from jupyter_ctx.core.agents import MOST_AT_ONCE
 from jupyter_ctx.core.entries import Edit, FateEntry, SpentEntry
 from jupyter_ctx.core.events import ToolFinished, ToolProgress, ToolStarted
 from jupyter_ctx.core.ports import Allowed, Denied, ToolOutput
@@ -366,3 +367,38 @@ def test_a_question_names_the_sub_agent_and_only_its_own():
         refused = requests_of(server, "Run.")[1].messages[-1]["content"][0]
         assert "not now" in str(refused)
         assert session.last_turn.text == "Denied."
+
+
+def test_no_more_than_eight_run_at_once():
+    """Of ten sub-agents of one reply the last two begin when others have ended."""
+    names = [f"T{n}" for n in range(10)]
+    main = [reply(tools=[task(name) for name in names]), "All ten."]
+    parts = {name: [reply(Text("Done."), Hold(name))] for name in names}
+    with conversation(main, parts) as (server, session):
+        begun = []
+
+        def release():
+            for name in names[:MOST_AT_ONCE]:
+                server.wait_held(name)
+            begun.append(len(server.messages))
+            for name in names:
+                server.release(name)
+
+        helper = threading.Thread(target=release)
+        helper.start()
+        run(session)
+        helper.join()
+
+        assert begun == [1 + MOST_AT_ONCE]
+        assert len(server.messages) == 12
+        assert session.last_turn.text == "All ten."
+
+
+def test_code_that_sub_agents_ran_is_told_before_a_rewind():
+    """What cannot be taken back counts their code too; a denied or refused call is none."""
+    main = [reply(tools=[task("Run.")]), "Done."]
+    parts = {"Run.": [reply(tools=[call("run_code", code="x = 1"), task("No.")]), "It ran."]}
+    with conversation(main, parts) as (_, session):
+        run(session)
+
+        assert session.plan_rewind(1).ran == (("task", 1),)

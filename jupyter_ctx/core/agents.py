@@ -22,6 +22,7 @@ from .absent import NoMemory, NoUpdates
 from .acting import Actor, acting
 from .agentports import AgentHooks, AgentIds, AgentPermissions, AgentStore, AgentTools
 from .blocks import ToolUse
+from .edits import CODE_TOOLS
 from .engine import Engine
 from .entries import AgentEntry, Entry, MessageEntry
 from .events import (
@@ -31,6 +32,7 @@ from .events import (
     RetryScheduled,
     StepFinished,
     StepStarted,
+    ToolFinished,
     ToolProgress,
     ToolStarted,
     TurnFinished,
@@ -100,6 +102,7 @@ class _SubAgent:
     actor: Actor
     number: int
     steps: int = 0
+    ran: int = 0
     over: TurnFinished | None = None
 
     async def run(self, prompt: str) -> ToolOutput:
@@ -131,6 +134,7 @@ class _SubAgent:
                     seconds=parent.ports.clock.monotonic() - started,
                     usage=engine.spent - before,
                     cost_usd=(cost or 0.0) - (cost_before or 0.0) if known else None,
+                    ran=self.ran,
                 )
             )
         return self._output()
@@ -175,6 +179,8 @@ class _SubAgent:
                 self._tell("thinking")
             case ToolStarted(name=name):
                 self._tell(name)
+            case ToolFinished(name=name, denied=False) if name in CODE_TOOLS:
+                self.ran += 1
             case RetryScheduled(wait_s=wait):
                 self._tell(f"waiting {wait:,.0f} s for the provider")
             case StepFinished():

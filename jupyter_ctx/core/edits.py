@@ -316,7 +316,10 @@ def undone_notices(engine: Engine) -> tuple[str, ...]:
 
 
 def find_ran(transcript: Transcript, turns: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    """Return how often code ran in these turns, by tool; calls that did not run are left out."""
+    """Return how often code ran in these turns, by tool; calls that did not run are left out.
+
+    What sub-agents ran counts as the tool `task`'s.
+    """
     calls = {
         use.id: use.name
         for entry in transcript.entries
@@ -331,7 +334,8 @@ def find_ran(transcript: Transcript, turns: Sequence[int]) -> tuple[tuple[str, i
         for result in tool_results(entry.message)
         if result.tool_use_id in calls and _has_run(result)
     )
-    return tuple(sorted(counts.items()))
+    counts["task"] += sum(agent.ran for agent in transcript.agents if agent.turn in turns)
+    return tuple(sorted((+counts).items()))
 
 
 def _has_run(result: ToolResult) -> bool:

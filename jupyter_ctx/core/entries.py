@@ -172,7 +172,7 @@ class AgentEntry:
 
     `steps` are its model calls, `seconds` how long it took. `usage` and `cost_usd` (None: a price
     is not known) are its whole cost: each call of it stands in a SpentEntry too, which is what is
-    counted. Its messages lie in a transcript of its own.
+    counted. Its messages lie in a transcript of its own. `ran` is how many of its calls ran code.
     """
 
     at: float
@@ -184,6 +184,7 @@ class AgentEntry:
     seconds: float
     usage: Usage
     cost_usd: float | None = None
+    ran: int = 0
 
 
 @dataclass(frozen=True, slots=True)

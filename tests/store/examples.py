@@ -139,7 +139,7 @@ EXAMPLES: tuple[Entry, ...] = (
         "agent",
         "toolu_1",
     ),
-    AgentEntry(9.0, 2, "toolu_2", "Count the rows", "done", 3, 4.5, USAGE, 0.0625),
+    AgentEntry(9.0, 2, "toolu_2", "Count the rows", "done", 3, 4.5, USAGE, 0.0625, 2),
     ExcludeEntry(9.0, 2, "refusal"),
     RepairEntry(10.0, (user(Text("Hi")), assistant(Text("Hello"))), "line 3 was lost"),
     UnknownEntry({"v": 1, "type": "drawing", "z": 1, "a": 2.0}),
