@@ -652,13 +652,14 @@ def _make_exporter() -> Exporter:
 class StoredTexts:
     """The stored texts of a session, as `read_result` reads them; `cells` stores more."""
 
-    def __init__(self, stored: AnySession, cells: CellTexts) -> None:
+    def __init__(self, stored: AnySession, cells: CellTexts | None = None) -> None:
         self._stored = stored
         self._cells = cells
 
     def read_text(self, name: str) -> Any:
         """Return a text, a long one as the path of its file; None if there is none of that name."""
-        self._cells.keep_named(name)
+        if self._cells is not None:
+            self._cells.keep_named(name)
         path = self._stored.find_path(name)
         if path is not None:
             return path
@@ -682,7 +683,8 @@ class StoredTexts:
                     names += [f"prompt-{turn}", f"turn-{turn}"]
                 case _:
                     pass
-        return list(dict.fromkeys([*names, *self._cells.names()]))
+        names += () if self._cells is None else self._cells.names()
+        return list(dict.fromkeys(names))
 
 
 class SystemClock:

@@ -25,6 +25,7 @@ from jupyter_ctx.ipython.commands import (
     complete,
     parse,
 )
+from jupyter_ctx.ipython.exports import Folders
 from jupyter_ctx.ipython.hooking import LoadedHooks
 from jupyter_ctx.ipython.permissions import Asker, AskPermissions
 from jupyter_ctx.ipython.reports import (
@@ -75,6 +76,7 @@ class Host:
         self.permissions = AskPermissions(Here(), lambda: "ask", nobody)
         self.hooks: LoadedHooks | None = None
         self.tool_sources: Mapping[str, str] = {}
+        self.export_folders = Folders("/home/user", ["/home/user"])
 
     @property
     def permission_mode(self) -> PermissionMode:
