@@ -170,6 +170,22 @@ async def test_a_stop_ends_the_child(tmp_path: Path) -> None:
     assert await held == "begun\n"
 
 
+async def test_a_status_that_is_lost_decides_nothing(tmp_path: Path) -> None:
+    """Where children reap themselves (the user's code may say so) a block is not known: it is said.
+
+    What the command did is done all the same.
+    """
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        outcome = await run(tmp_path, "touch ran; exit 2")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert (tmp_path / "ran").exists()
+    assert outcome.blocked_by is None
+    assert "its exit status was lost" in outcome.shown[0]
+
+
 async def test_one_that_cannot_begin_is_told(tmp_path: Path) -> None:
     """A folder that is gone is a sentence for the user, and decides nothing."""
     outcome = await run(tmp_path / "gone", "true")

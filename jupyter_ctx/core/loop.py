@@ -108,7 +108,7 @@ class Turn:
     """The turn under way. `prepare` asks about the model; it may raise a ModelError.
 
     `paused` is the reply that goes on when it is sent back as it came. `holds` is how often a Stop
-    hook had the model go on.
+    hook had the model go on, `start_words` what SessionStart hooks said with the prompt.
     """
 
     engine: Engine
@@ -118,6 +118,7 @@ class Turn:
     budget: Budget = field(default_factory=Budget)
     step: int = 0
     holds: int = 0
+    start_words: str | None = None
     blocks: int = 0
     last_text: str = ""
     state: TurnState = field(init=False)
@@ -157,7 +158,7 @@ class Turn:
                 yield note
             record_prompt(engine, self.prompt, self.number, await load_update(engine))
             self.is_recorded = True
-            engine.start_words = ""
+            self.start_words, engine.start_words = engine.start_words, ""
             yield ContextChanged(self.number)
             async with aclosing(self._steps()) as events:
                 async for event in events:
@@ -532,6 +533,7 @@ class Turn:
         if count:
             at = self.engine.ports.clock.now()
             self.engine.record(ExcludeEntry(at, count, reason, is_told))
+            self.engine.start_words = self.start_words  # they went with the prompt
             self.is_left_out = True
 
     # The end ------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ class _Group:
             except ChildProcessError:  # code of the user's reaped it, or children reap themselves
                 with self._lock:
                     self._is_reaped = True
+                    self._process.wait()  # returns at once: nothing is left to wait for
                     return None
         else:
             self._process.wait()

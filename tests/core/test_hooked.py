@@ -8,6 +8,7 @@ from jupyter_ctx.core.hooked import MOST_HOLDS, fit_words
 from jupyter_ctx.core.ports import Denied, HookOutcome, ModelFacts
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.tokens import SAFETY
+from jupyter_ctx.errors import RequestRefusedError
 from jupyter_ctx.testing import FakeHooks, MemoryStore, ScriptedModel, call, make_session, reply
 
 KEY = "sk-ant-planted-0123456789"
@@ -275,3 +276,26 @@ def test_what_cannot_be_blocked_is_shown():
 
     assert "SessionStart hook: no\tstart" in [note.title for note in of(events, NoteAdded)]
     assert [event.outcome for event in of(events, TurnFinished)] == ["done"]
+
+
+def test_where_the_window_is_not_known_only_the_share_bounds():
+    """Without a window a hook's words have 10,000 tokens, and what is short stays whole."""
+    facts = ModelFacts("scripted", None, "unknown", 1_000, factor_prior=1.0)
+    outcomes = {"UserPromptSubmit": HookOutcome(context="Short.")}
+    session = make_session(
+        ScriptedModel(reply("Done."), facts=facts), hooks=FakeHooks(outcomes), compaction="manual"
+    )
+    ask(session)
+
+    assert "Short." in text_of(session.model.requests[0].messages[0].content)
+
+
+def test_words_of_the_start_are_said_again_where_their_prompt_was_left_out():
+    """A first prompt that failed is no part of the view: the next one brings what went with it."""
+    outcomes = {"SessionStart": HookOutcome(context="Branch main.")}
+    session, hooks = session_with(outcomes, RequestRefusedError("Refused."), reply("Done."))
+    ask(session)
+    ask(session, "Again.")
+
+    assert "Branch main." in text_of(session.model.requests[1].messages[-1].content)
+    assert names(hooks).count("SessionStart") == 1
