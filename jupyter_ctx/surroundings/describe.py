@@ -19,10 +19,16 @@ from .skills import SkillFile
 
 SKILLS_SHARE = 0.25
 """What the list of skills may take of the room; context files take the rest."""
+GIT_SHARE, NAMES_SHARE = 0.25, 0.10
+"""What git's words and the names of untrusted things may take beside it."""
+GIT_CHARS = 4_000
+"""… and git's words at most so many characters."""
 LEAST_FILE_CHARS = 200
 """Less of a context file is not worth its place: it is named only."""
 MOST_TOLD = 30
 """So many things that are not trusted are named."""
+
+CUT_LINE = "[There is no room for more here.]"
 
 SKILLS_RULE = (
     "A description is only a trigger: before you follow a skill, load it with the tool `skill`."
@@ -69,8 +75,8 @@ def build_around(
     listed = _skills(skills, int(SKILLS_SHARE * most_chars))
     left = most_chars - sum(len(item.text) for item in listed)
     items = [
-        *([_git(repository)] if repository is not None else ()),
-        *_untrusted(offers),
+        *([_git(repository, int(GIT_SHARE * most_chars))] if repository is not None else ()),
+        *_untrusted(offers, int(NAMES_SHARE * most_chars)),
         *listed,
         *_files(files, left),
     ]
@@ -110,13 +116,16 @@ def find_news(
     skills = _texts(picked, "skill")
     files = _within(_texts(picked, "context"), most_chars - sum(map(len, skills)))
     lines = [
-        *_texts(picked, "git"),
-        *_texts(picked, "untrusted"),
         *([f"Skills, new or changed. {SKILLS_RULE}", _listed(skills)] if skills else ()),
         *(["Instructions of the project, as they are now:", *files] if files else ()),
         *([f"No longer in force: {', '.join(map(escape, gone))}."] if gone else ()),
+        *_texts(picked, "untrusted"),
+        *_texts(picked, "git"),
     ]
-    return "\n".join(["[Around the notebook]", *lines]) if lines else ""
+    text = "\n".join(["[Around the notebook]", *lines])
+    if not lines or len(text) <= most_chars:
+        return text if lines else ""
+    return "\n".join([*_that_fit(text.split("\n"), most_chars - len(CUT_LINE)), CUT_LINE])
 
 
 def _texts(around: Around, kind: str) -> list[str]:
@@ -145,33 +154,49 @@ def _listed(skills: Iterable[str]) -> str:
     return "\n".join(["<available_skills>", *skills, "</available_skills>"])
 
 
-def _git(repository: Repository) -> Item:
+def _git(repository: Repository, most_chars: int) -> Item:
     if not repository.is_asked:
         branch = told_names([repository.branch]) if repository.branch else "none that is known"
         fault = f" ({repository.fault})" if repository.fault else ""
         return _item("git", f"- Git branch: {branch}{fault}")
     lines = [f"- Git branch: `{repository.branch or 'none'}`"]
-    if repository.status:
-        more = [f"  … and {repository.more:,} more"] if repository.more else []
-        lines += ["- `git status --short`:", *(f"  {one}" for one in repository.status), *more]
-    else:
-        lines.append("- Nothing is changed since the last commit.")
     if repository.commits:
         lines += ["- Last commits:", *(f"  {one}" for one in repository.commits)]
-    return _item("git", "\n".join(lines))
+    if not repository.status:
+        lines.append("- Nothing is changed since the last commit.")
+        return _item("git", "\n".join(lines))
+    lines.append("- `git status --short`:")
+    room = min(GIT_CHARS, most_chars) - sum(len(one) + 1 for one in lines)
+    shown = _that_fit([f"  {one}" for one in repository.status], room)
+    more = repository.more + len(repository.status) - len(shown)
+    lines += [*shown, *([f"  … and {more:,} more"] if more else [])]
+    digest = _digest("\n".join([*lines, *repository.status]))
+    return Item("git", "\n".join(lines), digest)
 
 
-def _untrusted(offers: Sequence[Offer]) -> list[Item]:
+def _that_fit(lines: Sequence[str], most_chars: int) -> list[str]:
+    """Return the first lines that have room."""
+    kept: list[str] = []
+    for line in lines:
+        most_chars -= len(line) + 1
+        if most_chars < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def _untrusted(offers: Sequence[Offer], most_chars: int) -> list[Item]:
     sources = dict.fromkeys(
         one.source for one in offers if not one.is_trusted and one.kind != "git"
     )
     if not sources:
         return []
     names = list(sources)
-    more = f" and {len(names) - MOST_TOLD:,} more" if len(names) > MOST_TOLD else ""
+    shown = _that_fit(names[:MOST_TOLD], most_chars)
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
     text = (
         "- Not in force, since the user has not allowed it (`/trust`) or it cannot be read: "
-        f"{told_names(names[:MOST_TOLD])}{more}."
+        f"{told_names(shown)}{more}."
     )
     return [_item("untrusted", text)]
 

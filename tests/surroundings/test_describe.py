@@ -84,6 +84,25 @@ def test_at_a_small_window_little_is_told() -> None:
     assert "`read_file` reads AGENTS.md" in text
 
 
+def test_git_and_names_are_bounded_too() -> None:
+    """A long status and many untrusted things: what has no room is counted."""
+    status = tuple(f" M {'f' * 100}{n}" for n in range(40))
+    offers = tuple(Offer("skill", "x", f"{'s' * 80}{n}/SKILL.md", "/p") for n in range(200))
+
+    text = build_sections(
+        around(
+            offers=offers,
+            repository=Repository("main", status, 60, ("abc Add",), is_asked=True),
+            room=2_400,
+        )
+    )
+
+    assert len(text) < 1_400
+    assert "more" in text.splitlines()[-2]
+    assert "and 198 more" in text
+    assert "abc Add" in text
+
+
 def test_a_text_cannot_end_its_own_bounds() -> None:
     """Neither a context file nor a description can close the element that it stands in."""
     told = build_sections(
@@ -185,3 +204,12 @@ def test_keys_are_taken_out() -> None:
     )
 
     assert "sk-1" not in build_sections(told)
+
+
+def test_a_status_that_changes_behind_the_cut_is_news() -> None:
+    """The digest is of all lines that git told."""
+    status = tuple(f" M {'f' * 190}{n}" for n in range(40))
+    one = around(repository=Repository("main", status, is_asked=True))
+    two = around(repository=Repository("main", (*status[:-1], "?? b"), is_asked=True))
+
+    assert news(one, two) != ""
