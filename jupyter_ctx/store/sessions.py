@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from .._version import __version__
-from ..core.blocks import Message, without_thinking
+from ..core.blocks import Message, Text, title_of, user, without_thinking
 from ..core.entries import Entry, MessageEntry, RepairEntry, SessionEntry
 from ..core.view import build_view
 from ..errors import StoreError
@@ -139,6 +139,7 @@ class SessionStore:
         infos, found = self.list(), []
         for info in infos:
             folder = sessions / info.session_id
+            info = _with_first_turn(info, index.prompts(folder))
             hit = find_in(info, index.prompts(folder), text)
             if hit is None and full:
                 hit = find_in_file(info, folder, text)
@@ -211,10 +212,14 @@ class SessionStore:
             return False  # it was removed meanwhile: `load` says so
 
     def latest(self, cwd: str, *, but: str | None = None) -> SessionInfo | None:
-        """Return the newest session of that folder, None if there is none; `but` does not count."""
+        """Return the newest session of that folder, None if there is none.
+
+        `but` does not count, nor does one in which nothing was ever asked.
+        """
         path = os.path.normpath(cwd)
-        infos = (info for info in self.list() if info.session_id != but)
-        return next((i for i in infos if i.cwd and os.path.normpath(i.cwd) == path), None)
+        infos = (hit.info for hit in self.search("") if hit.info.session_id != but)
+        here = (i for i in infos if i.cwd and os.path.normpath(i.cwd) == path)
+        return next((info for info in here if info.turns != 0), None)
 
     def _create(self, home: Path, entry: SessionEntry) -> OpenSession:
         folder = home / FOLDER / entry.session_id
@@ -272,8 +277,15 @@ class SessionStore:
         at = self._now()
         path, cwd = (old.notebook, old.cwd) if notebook is None else (notebook, cwd)
         entry = SessionEntry(at, new_session_id(at), path, cwd, __version__, parent)
-        ids = {"session_id": entry.session_id, "parent": parent}
-        info = replace(old, created=at, updated=at, notebook=path, cwd=cwd, **ids)
+        info = replace(
+            old,
+            session_id=entry.session_id,
+            created=at,
+            updated=at,
+            notebook=path,
+            cwd=cwd,
+            parent=parent,
+        )
         said = f"{said}, {entry.session_id}."
         try:
             _copy_session(folder, entry, info)
@@ -356,6 +368,14 @@ def _last_place(entries: Sequence[Entry]) -> tuple[float, int, int]:
     at = next((a for e in reversed(entries) if (a := getattr(e, "at", None)) is not None), 0.0)
     last = next((e for e in reversed(entries) if isinstance(e, MessageEntry)), None)
     return (at, last.turn, last.step) if last is not None else (at, 0, 0)
+
+
+def _with_first_turn(info: SessionInfo, prompts: Sequence[tuple[int, str]]) -> SessionInfo:
+    """Return the metadata with what a kernel that died in its first turn could not store."""
+    if info.turns != 0 or info.title or not prompts:
+        return info
+    _, text = prompts[0]
+    return replace(info, turns=len(prompts), title=title_of(user(Text(text))))
 
 
 def _rename(session: AnySession, entry: SessionEntry) -> None:

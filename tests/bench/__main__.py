@@ -22,6 +22,7 @@ BENCHES = (
     "big_output",
     "assemble",
     "resume",
+    "search",
     "economy",
     "replay",
     "panel",
