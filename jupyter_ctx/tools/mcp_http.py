@@ -24,6 +24,8 @@ async def open_http(entry: Entry, watch: Watch) -> AsyncIterator[TransportStream
     """
 
     async def bound(response: httpx2.Response) -> None:
+        if response.status_code >= 400 and response.request.method == "POST":
+            watch.hear(f"HTTP {response.status_code} {response.reason_phrase}\n".encode())
         kind = response.headers.get("content-type", "")
         if not kind.startswith("text/event-stream") and response.stream is not None:
             assert isinstance(response.stream, httpx2.AsyncByteStream)  # of an async client
