@@ -144,18 +144,14 @@ class OpenAIModel:
     async def load_facts(self) -> ModelFacts:
         """Return what is known of the model: the server's own figures over the bundled table's.
 
-        Asks once. A server that does not say leaves the table's figures. Raises AuthError and
-        UnreachableError.
+        Asks once. A server that does not say leaves the table's figures; one that cannot answer
+        now (it loads the model, say) is asked again next time. Raises AuthError, UnreachableError,
+        RateLimitedError and StreamBrokenError.
         """
         if self._facts is not None:
             return self._facts
         facts = table_facts(self._name, self._settings)
-        try:
-            told = await ask_server(
-                self._ask, self._base_url, self._model, is_ollama=self._is_ollama
-            )
-        except (RateLimitedError, StreamBrokenError):
-            return facts  # for now: asked again next time
+        told = await ask_server(self._ask, self._base_url, self._model, is_ollama=self._is_ollama)
         if told.sees_images is not None:
             self._use(replace(self._dialect, sees_images=told.sees_images))
         self._facts = told.over(facts)
