@@ -488,6 +488,7 @@ class Session:
             self._place.version,
             cells,
             early_cells(notebook.cells, [cell.id for cell in cells]),
+            {cell.id: cell.source for cell in notebook.cells},
         )
         return exporter.save(source, Path(os.path.abspath(path)), over=over)
 

@@ -111,7 +111,8 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.transcript = Transcript(source.entries)
-        self._sources: dict[str, str] = {cell.id: cell.source for cell in source.cells}
+        ran = {cell.id: cell.source for cell in source.cells}
+        self._sources: dict[str, str] = {**source.sources, **ran}
 
     def items(self) -> Iterator[Item]:
         """Yield the early cells, then turns and the user's cells by their time."""

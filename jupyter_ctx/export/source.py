@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -39,7 +39,8 @@ class Source:
     """One session, to be exported.
 
     `cells` are those the user ran in this kernel, `early` those of the notebook that ran before
-    anybody recorded; both are known in the session's own kernel only. `version` is the program's.
+    anybody recorded, `sources` those of all its cells as they stand, by id; all are known in the
+    session's own kernel only. `version` is the program's.
     """
 
     session_id: str
@@ -49,6 +50,7 @@ class Source:
     version: str
     cells: Sequence[Cell] = ()
     early: Sequence[NotebookCell] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_ctx.core.blocks import Text
-from jupyter_ctx.core.ports import Cell
+from jupyter_ctx.core.ports import Cell, ToolOutput
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import PromptError, StoreError
 from jupyter_ctx.export.files import find_free, name_of, save_file
@@ -28,6 +29,7 @@ from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import (
     DenyAll,
     FakeSession,
+    FakeTools,
     ScriptedModel,
     call,
     make_session,
@@ -131,6 +133,24 @@ def test_the_users_cells_stand_where_they_were_first_run(tmp_path: Path) -> None
     assert said == ["x = 1", "First.", "One.", "x + 1", "while True: pass", "Second.", "Two."]
     whole = [item.is_whole for item in items if isinstance(item, Code)]
     assert whole == [True, True, False]
+
+
+def test_a_cell_that_the_agent_ran_is_code_with_its_source(tmp_path: Path) -> None:
+    """What `run_cell` ran is the source of its cell, and its outputs come without our words."""
+    told = ToolOutput("[cell b ran; its outputs, shown here only]\n4\n")
+    model = ScriptedModel(
+        reply(call("run_cell", cell_id="b"), call("run_cell", cell_id="gone")), reply("Four.")
+    )
+    tools = FakeTools(run_cell=lambda cell_id: told)
+    session = make_session(model, tools=tools)
+    session.ask("Run it.")
+    source = replace(source_of(session), sources={"b": "2 + 2"})
+    items = read_conversation(source).items
+
+    assert [item.source for item in items if isinstance(item, Code)] == ["2 + 2"]
+    assert [item.name for item in items if isinstance(item, Step)] == ["run_cell"]
+    code = [c for c in notebook_of(source, tmp_path).cells if c.cell_type == "code"]
+    assert [out["text"] for cell in code for out in cell.outputs] == ["4\n"]
 
 
 JSON = st.recursive(
