@@ -131,13 +131,13 @@ def test_it_can_be_taken_out() -> None:
     heard: list[object] = []
     session.hooks.add("Stop", heard.append)
     session.hooks.add("UserPromptSubmit", heard.append)
-    assert len(session.hooks.callables) == 2
+    assert [one.event for one in session.hooks.callables] == ["Stop", "UserPromptSubmit"]
 
     session.hooks.remove(session.hooks.callables[0].function)
     session.hooks.remove(print)
     ask(session)
 
-    assert session.hooks.callables == ()
+    assert [one.event for one in session.hooks.callables] == []
     assert heard == []
 
 
