@@ -14,6 +14,7 @@ from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeFiles
 from tests.agents import MANY, Look, conversation, requests_of, task
 from tests.fake_anthropic import Hold, Text, call, reply
+from tests.fake_anthropic.checks import assert_append_only
 from tests.talk import run
 
 
@@ -58,6 +59,8 @@ def test_the_first_request_of_a_sub_agent_reads_its_prompt_from_the_cache():
         assert agent[1].usage["cache_read_input_tokens"] >= agent[0].input_tokens - 5
         assert read_share(parent[2]) >= 0.9
         assert not session.prefix_breaks
+        assert assert_append_only(parent) == []
+        assert assert_append_only(agent) == []
 
 
 @pytest.fixture

@@ -37,8 +37,10 @@ from .events import (
     ToolStarted,
     TurnFinished,
 )
+from .moment import Moment
 from .ports import ToolOutput
 from .preview import clean_text
+from .usage import Usage
 
 TASK = "task"
 """The tool whose calls start sub-agents."""
@@ -106,9 +108,10 @@ class _SubAgent:
     over: TurnFinished | None = None
 
     async def run(self, prompt: str) -> ToolOutput:
+        """Run it to its end, whatever that is, and return what the model gets of it."""
         parent, crew = self.crew.parent, self.crew
         permissions = AgentPermissions(parent.ports.permissions, crew.code)
-        started = parent.ports.clock.monotonic()
+        started = Moment.of(parent.ports.clock)
         store = AgentStore.open(parent, self.actor.id, crew.turn)
         engine = self._make_engine(permissions, store)
         before, cost_before = engine.spent, engine.cost_usd
@@ -121,23 +124,26 @@ class _SubAgent:
             permissions.release()
             await background.close(engine)
             store.close()
-            cost = engine.cost_usd
-            known = cost is not None and cost_before is not None
-            parent.record(
-                AgentEntry(
-                    at=parent.ports.clock.now(),
-                    turn=crew.turn,
-                    agent_id=self.actor.id,
-                    description=self.actor.description,
-                    outcome=self.over.outcome if self.over else "stopped",
-                    steps=self.steps,
-                    seconds=parent.ports.clock.monotonic() - started,
-                    usage=engine.spent - before,
-                    cost_usd=(cost or 0.0) - (cost_before or 0.0) if known else None,
-                    ran=self.ran,
-                )
-            )
+            cost = _difference(engine.cost_usd, cost_before)
+            self._record_end(engine.spent - before, cost, started)
         return self._output()
+
+    def _record_end(self, usage: Usage, cost_usd: float | None, started: Moment) -> None:
+        clock = self.crew.parent.ports.clock
+        self.crew.parent.record(
+            AgentEntry(
+                at=clock.now(),
+                turn=self.crew.turn,
+                agent_id=self.actor.id,
+                description=self.actor.description,
+                outcome=self.over.outcome if self.over else "stopped",
+                steps=self.steps,
+                seconds=started.since(clock),
+                usage=usage,
+                cost_usd=cost_usd,
+                ran=self.ran,
+            )
+        )
 
     def _make_engine(self, permissions: AgentPermissions, store: AgentStore) -> Engine:
         """Return the engine of this sub-agent, its transcript begun.
@@ -221,6 +227,10 @@ def _entries_as_sent(parent: Engine) -> list[Entry]:
         if isinstance(entry, MessageEntry) and entry.kind == "reply":
             return list(entries[:index])
     return list(entries)
+
+
+def _difference(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
 
 
 def _one_line(text: str) -> str:
