@@ -1,14 +1,18 @@
-"""Resuming a session of 10,000 messages and 50 MB, next to parsing the same file's JSON."""
+"""Resuming a session of 10,000 messages and 50 MB, next to parsing the same file's JSON.
+
+No provider takes a request of 50 MB, so a compaction replaced the older half of it.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from jupyter_ctx.core.entries import Entry
+from jupyter_ctx.core.blocks import Text, user
+from jupyter_ctx.core.entries import CompactionEntry, Entry, MessageEntry
 from jupyter_ctx.core.ports import Delta, ModelFacts, Request
 from jupyter_ctx.models.anthropic_wire import MessageWires, build_params
 from jupyter_ctx.store.sessions import SessionStore
@@ -38,6 +42,33 @@ class SendingModel(ScriptedModel):
             yield delta
 
 
+def compacted(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the entries, with a compaction of all messages so far where half of them came."""
+    messages = 0
+    for entry in entries:
+        yield entry
+        messages += isinstance(entry, MessageEntry)
+        if isinstance(entry, MessageEntry) and messages == MESSAGES // 2:
+            turn = entry.turn
+            yield CompactionEntry(
+                at=entry.at,
+                n=1,
+                turn=turn,
+                trigger="proactive",
+                message=user(Text("A summary.")),
+                summary="A summary.",
+                drop_messages=messages,
+                drop_thinking=False,
+                first_turn=1,
+                last_turn=turn,
+                tokens_before=1_000_000,
+                tokens_after=100,
+                seconds=1.0,
+                cost_usd=None,
+                usage=None,
+            )
+
+
 def first_request(entries: Iterable[Entry]) -> SendingModel:
     """Run one turn of a session of these entries; return the model that was asked."""
     model = SendingModel(reply("Ok."), facts=FACTS)
@@ -51,7 +82,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         store = SessionStore(Path(folder))
         written = store.create(ID)
-        for entry in list(build_log(MESSAGES, TEXT_CHARS, "scripted", ID))[1:]:
+        for entry in compacted(list(build_log(MESSAGES, TEXT_CHARS, "scripted", ID))[1:]):
             written.append(entry)
         written.close()
         path = Path(folder) / "sessions" / ID / "transcript.jsonl"
