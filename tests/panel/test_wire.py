@@ -63,7 +63,7 @@ def test_every_kind_of_item_is_in_a_fixture():
     for event in get_args(CtxEvent):
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in event.__name__).lstrip("_")
         assert snake in told or event in (ContextChanged, ToolProgress)
-    assert len(told) == 31
+    assert len(told) == 33
 
 
 def test_a_change_of_the_context_is_no_item():
