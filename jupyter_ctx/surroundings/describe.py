@@ -23,6 +23,8 @@ GIT_SHARE, NAMES_SHARE = 0.25, 0.10
 """What git's words and the names of untrusted things may take beside it."""
 GIT_CHARS = 4_000
 """… and git's words at most so many characters."""
+FILE_CHARS = 40_000
+"""So much of a context file is told, in characters."""
 LEAST_FILE_CHARS = 200
 """Less of a context file is not worth its place: it is named only."""
 MOST_TOLD = 30
@@ -221,7 +223,7 @@ def _files(files: Sequence[ContextFile], most_chars: int) -> list[Item]:
     for file in reversed(files):
         text = file.text.strip()
         name = escape(file.name)
-        shown = text[: max(0, room)]
+        shown = text[: max(0, min(room, FILE_CHARS))]
         if len(shown) < len(text):
             shown = shown.rsplit("\n", 1)[0] if len(shown) >= LEAST_FILE_CHARS else ""
             shown += f"\n[The rest has no place here: `read_file` reads {name}.]"

@@ -20,8 +20,6 @@ from .reading import Found, list_names, read_own, read_text
 from .skills import BadSkillError, SkillFile, parse_skill
 
 CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md", "CRUSH.md")
-CONTEXT_CHARS = 40_000
-"""So much of a context file counts, in characters."""
 OWN_FOLDER = ".jupyter_ctx"
 SETTINGS_NAME = f"{OWN_FOLDER}/settings.json"
 SKILLS_NAME = f"{OWN_FOLDER}/skills"
@@ -183,7 +181,7 @@ class Folder:
                         source,
                         found.path,
                         found.digest,
-                        found.text[:CONTEXT_CHARS],
+                        found.text,
                         found.fault,
                     )
 

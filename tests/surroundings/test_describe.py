@@ -84,6 +84,14 @@ def test_at_a_small_window_little_is_told() -> None:
     assert "`read_file` reads AGENTS.md" in text
 
 
+def test_of_a_long_file_the_beginning_is_told_and_that_it_is() -> None:
+    """Where there is room for more, 40,000 characters of a file are told, and how to read on."""
+    text = build_sections(around(file("AGENTS.md", "x" * 40_001), room=120_000))
+
+    assert text.count("x") < 40_100
+    assert "`read_file` reads AGENTS.md" in text
+
+
 def test_git_and_names_are_bounded_too() -> None:
     """A long status and many untrusted things: what has no room is counted."""
     status = tuple(f" M {'f' * 100}{n}" for n in range(40))
