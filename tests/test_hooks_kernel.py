@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from tests.agent_kernel import agent_kernel, ask, assert_inert, run
@@ -165,3 +166,32 @@ def test_a_python_hook_in_a_cell(tmp_path: Path) -> None:
     assert "Python" in hooks
     assert "run_code" in tools
     assert "built in" in tools
+
+
+def test_stop_ends_a_hook_that_hangs(tmp_path: Path) -> None:
+    """An interrupt while a hook hangs ends the turn and the hook's processes; the kernel goes on.
+
+    The call behind the hook did not run, and the next turn is a valid one.
+    """
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    hang = f"exec 9> {held}; echo begun >&9; sleep 600 & sleep 600"
+    write_hooks(tmp_path / "ctx" / "settings.json", PreToolUse=("run_code", hang))
+    answers = iter([reply("", tools=[call("run_code", code="ran = 1")]), "Well."])
+    with (
+        FakeAnthropic(lambda body: next(answers)) as server,
+        agent_kernel(tmp_path, server, MODEL) as kernel,
+    ):
+        request = kernel.submit("%agent Go on.")
+        with held.open() as pipe:
+            assert pipe.readline() == "begun\n"
+            kernel.interrupt()
+            ran = kernel.collect(request)
+            assert pipe.read() == ""  # every process that held it has ended
+        names = run(kernel, "print('ran' in globals())").text
+        ask(kernel, "And now?")
+        assert_append_only(server.messages)
+
+    assert not ran.ok
+    assert "Stopped by you" in str(ran.reply["evalue"])
+    assert names == "False\n"
