@@ -42,6 +42,7 @@ from jupyter_ctx.ipython.sessions import Shelf
 from jupyter_ctx.ipython.wayback import model_lines
 from jupyter_ctx.session import Session
 from jupyter_ctx.store.sessions import SessionStore
+from jupyter_ctx.surroundings import Folder
 from jupyter_ctx.testing import (
     FakeFiles,
     FakeKernel,
@@ -51,6 +52,7 @@ from jupyter_ctx.testing import (
     make_session,
     reply,
 )
+from jupyter_ctx.tools.mcp import ServerReport
 
 from .test_markdown import acting_parts, lab_html
 
@@ -103,6 +105,17 @@ class Host:
 
     def known_models(self) -> Sequence[str]:
         return ["claude-a", "demo"]
+
+    @property
+    def servers(self) -> Sequence[ServerReport]:
+        return ()
+
+    def restart_server(self, name: str) -> str:
+        raise AssertionError("no test here has servers")
+
+    @property
+    def folder(self) -> Folder:
+        raise AssertionError("no test here has a folder")
 
     def show_panel(self) -> None:
         raise AssertionError("no test here shows it")
