@@ -13,6 +13,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from tests.fake_anthropic import FakeAnthropic
+from tests.fake_openai import FakeOpenAI
 from tests.kernels import Ran, RealKernel, running_kernel
 
 CONTEXT_MIME = "application/vnd.jupyter-ctx.context+json"
@@ -22,9 +23,10 @@ TURN_S = 120.0
 
 def agent_env(server: FakeAnthropic, model: str, **more: str) -> dict[str, str]:
     """Return the variables that make `%agent` talk to `server` and ask for no permission."""
+    family = "OPENAI" if isinstance(server, FakeOpenAI) else "ANTHROPIC"
     return {
-        "ANTHROPIC_BASE_URL": server.url,
-        "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
+        f"{family}_BASE_URL": server.url,
+        f"{family}_API_KEY": "sk-ant-test-0123456789",
         "JUPYTER_CTX_MODEL": model,
         "JUPYTER_CTX_PERMISSIONS": "auto",
         **more,

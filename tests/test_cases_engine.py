@@ -1,5 +1,6 @@
 """Cases of the engine (C04 to C20), through the real SDK against a strict server."""
 
+import itertools
 import json
 import re
 
@@ -16,6 +17,7 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import Cell, ToolOutput
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeKernel, FakeTools
+from tests.both import on_both
 from tests.fake_anthropic import FakeAnthropic, call, refuse, reply
 from tests.fake_anthropic.checks import (
     assert_append_only,
@@ -31,6 +33,7 @@ from tests.wire import (
     filler,
     head_of,
     is_summary,
+    messages_of,
     of,
     plain_talk,
     printing,
@@ -44,12 +47,13 @@ from tests.wire import (
 # Never over the limit -----------------------------------------------------------------------------
 
 
-def test_c10_an_output_near_the_reserve_is_reduced_not_the_users_words():
+@on_both
+def test_c10_an_output_near_the_reserve_is_reduced_not_the_users_words(fake):
     """C10: window 8,000, reserve 1,600, 3,000 tokens of output: each request fits, and is told."""
     words = "Print the long table, please: " + "mind the dates, " * 30 + "and keep this whole."
     table = "for i in range(210): print('row', i, 'value', i * 7919 % 1013, 'and more')"
     script = answering([filler(3_900), printing(table), "Printed."])
-    with FakeAnthropic(script, models=window(8_000)) as server, plain_talk(server) as session:
+    with fake(script, models=window(8_000)) as server, plain_talk(server) as session:
         run(session, "Tell me about it.")
         assert 4_000 < session.context()["used_tokens"] < 8_000 - 1_600
         assert session.context()["reserve_tokens"] == 1_600
@@ -57,7 +61,7 @@ def test_c10_an_output_near_the_reserve_is_reduced_not_the_users_words():
         (told,) = of(events, ResultOffloaded)
 
         assert events[-1].outcome == "done"
-        assert server.messages[-1].json["messages"][-1]["role"] == "user"
+        assert messages_of(server.messages[-1])[-1]["role"] == "user"
         for record in server.messages[1:]:
             assert is_summary(record) or words in text_of_messages(record)
         ((name, shown),) = results(server.messages[-1]).items()
@@ -206,19 +210,20 @@ def test_c13_the_request_that_brings_a_compaction_is_done_to_its_end():
         assert_healthy(server)
 
 
-def test_item7_a_finished_turn_is_not_gone_on_with():
+@on_both
+def test_item7_a_finished_turn_is_not_gone_on_with(fake):
     """Item 7: a compaction after a turn's end asks for the summary and nothing more.
 
     The next request leaves with the user's next words, which stand after the summary.
     """
     script = answering([*steps(3), "Finished.", "Fresh."])
-    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
+    with fake(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "First task.")
         count = len(server.messages)
         session.compact()
         assert len(server.messages) == count + 1
         events = run(session, "Second task.")
-        newest = server.messages[-1].messages
+        newest = messages_of(server.messages[-1])
 
         assert len(server.messages) == count + 2
         assert events[-1].text == "Fresh."
@@ -357,7 +362,8 @@ def test_c18_a_summary_can_be_opened_edited_and_undone():
         assert_healthy(server)
 
 
-def test_c19_eight_parallel_calls_are_never_parted():
+@on_both
+def test_c19_eight_parallel_calls_are_never_parted(fake):
     """C19: eight calls a step, the cut within them: every call with its result, in place."""
     script = [
         reply(
@@ -367,12 +373,12 @@ def test_c19_eight_parallel_calls_are_never_parted():
         )
         for n in range(16)
     ]
-    with FakeAnthropic(answering([*script, "Done."]), models=window(8_000)) as server:
+    with fake(answering([*script, "Done."]), models=window(8_000)) as server:
         with plain_talk(server) as session:
             assert run(session, "Run eight at a time.")[-1].outcome == "done"
         assert len(summaries(server.messages)) >= 2
         for record in server.messages:
-            for message, after in zip(record.messages, record.messages[1:], strict=False):
+            for message, after in itertools.pairwise(messages_of(record)):
                 uses = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
                 found = [b["tool_use_id"] for b in after["content"] if b["type"] == "tool_result"]
                 assert uses == found

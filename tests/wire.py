@@ -85,11 +85,34 @@ def filler(tokens: int) -> Reply:
     return reply("The history grows by a sentence that says little. " * (tokens * 32 // 500))
 
 
+def messages_of(record: Recorded) -> list[dict[str, Any]]:
+    """Return a request's messages in blocks, whatever the protocol; `tool` ones make one message.
+
+    Of Chat Completions, without the system prompt.
+    """
+    found: list[dict[str, Any]] = []
+    for message in record.messages:
+        role, content = message["role"], blocks_of(message["content"])
+        calls = [
+            {"type": "tool_use", "id": call["id"], **call["function"]}
+            for call in message.get("tool_calls", ())
+        ]
+        if role == "tool":
+            result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
+            content = [{**result, "content": content}]
+            if found and found[-1]["role"] == "user":
+                found[-1]["content"] += content
+                continue
+        if role != "system":
+            found.append({"role": "user" if role == "tool" else role, "content": content + calls})
+    return found
+
+
 def blocks(record: Recorded, kind: str) -> list[dict[str, Any]]:
     """Return the blocks of one type in a request's messages, those within results too."""
     found: list[dict[str, Any]] = []
-    for message in record.messages:
-        for block in blocks_of(message["content"]):
+    for message in messages_of(record):
+        for block in message["content"]:
             inner = block.get("content") or [] if block["type"] == "tool_result" else []
             found += [each for each in [block, *inner] if each["type"] == kind]
     return found
@@ -110,7 +133,8 @@ def text_of_messages(record: Recorded) -> str:
 
 def head_of(record: Recorded) -> str:
     """Return the texts of a request's first message: the summary and what was put back."""
-    return "\n".join(b["text"] for b in record.messages[0]["content"] if b["type"] == "text")
+    first = messages_of(record)[0]
+    return "\n".join(b["text"] for b in first["content"] if b["type"] == "text")
 
 
 def without_marks(
@@ -138,6 +162,7 @@ __all__ = [
     "filler",
     "head_of",
     "is_summary",
+    "messages_of",
     "of",
     "plain_talk",
     "printing",
