@@ -250,8 +250,7 @@ class CellRenderer:
         """Show the plan; a later one of the same turn takes its place."""
         if self._plan is None:
             self._plan = self._take_waiting()
-            self._hold(self._plan)
-        self._plan.show(*plan_report(items), kind=LINE, is_told=True)
+        self._plan.show(*plan_report(items), kind=LINE)
 
     def _start_retry(self, event: RetryScheduled) -> None:
         display = self._retry[0] if self._retry is not None else self._take_waiting()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
@@ -401,6 +401,28 @@ def test_a_plan_has_one_place_below_its_cell(renderer: CellRenderer, cell: Cell)
         "So.",
     ]
     assert cell.markdown[1] == "Plan: 1 of 2 done\n\n- ✓ Load\n- ▸ **Plot &lt;b>**"
+
+
+class Widget:
+    """Stands for the view of a running turn in an output."""
+
+    bundle: ClassVar[dict[str, object]] = {"application/x-view": "v"}
+
+    def __init__(self) -> None:
+        self.carried: list[str] = []
+
+    def carry(self, markdown: str) -> None:
+        self.carried.append(markdown)
+
+
+def test_a_plan_is_seen_beside_a_widget(renderer: CellRenderer, cell: Cell) -> None:
+    """The view of the running turn shows calls only, so the plan has its own place at once."""
+    renderer.find_live = Widget
+    show(renderer, TurnStarted(1, "hi"), StepStarted(1, 1), *tool("update_plan"))
+    show(renderer, PlanChanged(1, BEGUN, "agent"), StepStarted(1, 2))
+
+    assert cell.outputs[0]["application/x-view"] == "v"
+    assert [text for text in cell.plain if text.startswith("Plan: 0 of 2 done")]
 
 
 def test_what_is_remembered_is_said_with_its_way_back(renderer: CellRenderer, cell: Cell) -> None:
