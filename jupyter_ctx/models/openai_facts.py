@@ -19,6 +19,7 @@ from ..core.ports import ModelFacts
 Ask: TypeAlias = Callable[[str, Json | None], Awaitable[Json]]
 """Asks one address: GET, or POST of a body; {} where the server has no such thing."""
 
+OLLAMA_PORT: Final = 11_434
 OFFICIAL_HOST: Final = "api.openai.com"
 WINDOW_FIELDS: Final = (
     "max_model_len",  # vLLM, SGLang
@@ -64,7 +65,7 @@ async def ask_server(ask: Ask, base_url: str, model: str, *, is_ollama: bool) ->
         await ask(f"{base_url}/models/{quote(model, safe='')}", None)  # is there such a key?
         return Told()
     root = find_root(base_url)
-    if is_ollama:
+    if is_ollama or urlsplit(base_url).port == OLLAMA_PORT:
         return await _ask_ollama(ask, root, model)
     told = read_models(await ask(f"{base_url}/models", None), model)
     if told.window_tokens is None:
