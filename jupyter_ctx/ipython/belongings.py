@@ -113,6 +113,8 @@ class Belongings:
     def put_back(self) -> None:
         """Put back the rest. What cannot be put back is named too."""
         found = self._found + mend_all(mend for place in self._places for mend in place.mends())
+        # Once more: a thread that imported while they were out may have put copies in since.
+        found += [one for one in mend_all(self._mends_of_modules()) if one not in found]
         found += mend_all(_mends_of_shadows(self._shadows))
         if self._find_own() is not self._own:  # the code unloaded or reloaded us, as it may
             self._kept_dicts = [

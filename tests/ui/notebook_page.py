@@ -15,7 +15,10 @@ READY = """() => {
 }"""
 
 ASK = """() => {
-  void window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.requestKernelInfo();
+  const { session } = window.jupyterapp?.shell.currentWidget?.sessionContext ?? {};
+  if (session?.kernel?.connectionStatus === 'connected') {
+    void session.kernel.requestKernelInfo();
+  }
 }"""
 
 RUN = """([index, wait]) => {
