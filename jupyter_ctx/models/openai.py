@@ -59,6 +59,9 @@ FACTS_TIMEOUT_S: Final = 10.0
 LOAD_TIMEOUT_S: Final = 120.0
 """How long Ollama may take to load the model, which the first turn would wait for anyway."""
 
+MOST_LEARNT: Final = 4
+"""How often one call is sent again for what a server does not take: once for each such thing."""
+
 # What a server says of a field or an image that it does not take; then it is asked once more.
 _WANTS_NEW_LIMIT: Final = re.compile(r"max_tokens.{0,80}(not supported|unsupported)", re.I | re.S)
 _WANTS_OLD_LIMIT: Final = re.compile(
@@ -190,20 +193,24 @@ class OpenAIModel:
 
     async def _open(self, request: Request, stack: AsyncExitStack) -> Any:
         """Send the request; once more for each thing that the server says it does not take."""
-        while True:
+        for left in range(MOST_LEARNT, -1, -1):
             try:
-                return await self._send(self._params(request), stack)
-            except UnicodeEncodeError:
-                pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
+                return await self._send_mended(self._params(request), stack)
             except PromptTooLongError:
                 raise
             except ModelError as error:
                 other = find_dialect(self._dialect, str(error), request)
-                if other is None:
+                if other is None or not left:
                     raise
                 self._use(other)
-                continue
-            return await self._send(mend(self._params(request)), stack)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _send_mended(self, params: dict[str, Any], stack: AsyncExitStack) -> Any:
+        try:
+            return await self._send(params, stack)
+        except UnicodeEncodeError:
+            pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
+        return await self._send(mend(params), stack)
 
     def _params(self, request: Request) -> dict[str, Any]:
         return build_params(request, self._model, self._dialect, self._wires)

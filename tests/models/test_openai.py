@@ -19,6 +19,7 @@ from jupyter_ctx.errors import (
     OverloadedError,
     PromptTooLongError,
     RateLimitedError,
+    RequestRefusedError,
     StreamBrokenError,
     UnknownModelError,
     UnreachableError,
@@ -311,6 +312,22 @@ def test_the_longest_answer_is_learnt(said: str, most: int | None) -> None:
     found = find_dialect(Dialect(), said, ask([user(Text("x"))]))
 
     assert (found.most_output if found else None) == most
+
+
+async def test_a_server_that_wants_nothing_is_given_up() -> None:
+    """One that refuses the limit under either name is asked five times, and then told."""
+
+    def refuse(body: dict[str, object]) -> Answer:
+        given, other = sorted({"max_tokens", "max_completion_tokens"}, key=lambda n: n not in body)
+        return status(400, f"Unsupported parameter: {given} is not supported, use {other}.")
+
+    with FakeOpenAI(refuse) as server:
+        model = model_at(server)
+        with pytest.raises(RequestRefusedError, match="is not supported"):
+            await collect(model, ask([user(Text("x"))]))
+        await model.aclose()
+
+    assert len(server.messages) == 5
 
 
 async def test_a_stopped_stream_is_gone_for_the_server() -> None:
