@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.agent_kernel import agent_kernel, ask, run
 from tests.fake_anthropic import FakeAnthropic, call, reply
@@ -25,7 +26,7 @@ def memory_files(kernel: RealKernel) -> list[Path]:
 
 def test_a_plan_and_a_fact_in_a_cell(tmp_path: Path) -> None:
     """The plan has one place below the cell; the fact is on disk, and in the next session."""
-    script = [
+    script: list[Any] = [
         reply(tools=[call("update_plan", items=plan(Load="in_progress", Plot="pending"))]),
         reply(tools=[call("run_code", code="x = 1"), call("remember", text=CENTS)]),
         reply(tools=[call("update_plan", items=plan(Load="done", Plot="in_progress"))]),
@@ -62,7 +63,7 @@ def test_a_plan_and_a_fact_in_a_cell(tmp_path: Path) -> None:
 
 def test_a_restarted_kernel_has_plan_and_memory(tmp_path: Path) -> None:
     """Both are on disk: what was planned goes on, and the key that was said is nowhere."""
-    script = [
+    script: list[Any] = [
         reply(tools=[call("update_plan", items=plan(Load="done", Plot="pending"))]),
         reply(tools=[call("remember", text=f"The key is {KEY}.")]),
         "Planned.",
