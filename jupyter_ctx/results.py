@@ -1,4 +1,4 @@
-"""What a session's store holds, and a session's tool results as users read them."""
+"""What a turn gave, what a session's store holds, and tool results as users read them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol, TextIO
 from .core.blocks import Image, Json, ToolResult
 from .core.ports import Store
 from .core.transcript import Transcript
+from .core.usage import Usage
 from .errors import StoreError
 
 
@@ -49,6 +50,24 @@ class SessionFile(Store, Protocol):
     ) -> None:
         """Keep what a list of sessions shows."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """A finished turn: the last text the model wrote, the cells it changed, usage, stop reason.
+
+    `outcome` is done, stopped or failed; `error` is the sentence when it failed.
+    """
+
+    text: str
+    cells: tuple[str, ...]
+    usage: Usage
+    stop_reason: str
+    outcome: str = "done"
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)

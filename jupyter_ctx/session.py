@@ -19,21 +19,19 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from .callables import SessionHooks
 from .config import Settings
 from .core import background
-from .core.absent import NoAgents, NoFiles, NoHooks, NoMemory, NoNotebook, NoUpdates, NoWorkspace
 from .core.answers import find_answer
 from .core.attachments import Attachment
 from .core.blocks import Block, title_of, user
-from .core.breaks import find_cache_misses
 from .core.budget import Budget
 from .core.compaction_request import Attempt
-from .core.context import cache_read_ratio, find_context, usage_to_json
+from .core.context import find_context, find_cost
 from .core.due import should_compact
 from .core.edits import EditUndo, plan_undo_edit, title_of_edit, undo_edit
 from .core.engine import CallOptions, Engine, EnginePorts, Texts
@@ -41,10 +39,8 @@ from .core.entries import (
     CompactionEntry,
     Entry,
     ModelEntry,
-    PinEntry,
     PrefixEntry,
     SessionEntry,
-    UnpinEntry,
 )
 from .core.events import (
     CompactionFailed,
@@ -61,38 +57,24 @@ from .core.hooked import end_session
 from .core.loop import Turn
 from .core.memory import MOST_FACT_CHARS, make_fact
 from .core.names import find_missing
-from .core.pins import most_pin_tokens, pin_notice
+from .core.pins import plan_pin, plan_unpin
 from .core.planning import record_plan
 from .core.ports import (
-    Agents,
     Cell,
-    Clock,
-    Counter,
     Fact,
-    Files,
-    Hooks,
-    Kernel,
-    Memory,
     Model,
     ModelFacts,
-    Notebook,
     NotebookState,
-    Permissions,
     PlanItem,
-    Start,
-    ToolRunner,
     ToolSpec,
-    Updates,
-    Workspace,
 )
 from .core.prefix import PrefixBreak
 from .core.preparation import State
 from .core.preview import clean_text
 from .core.prompt import Prompt
 from .core.recovery import RetryLimits
-from .core.redact import Redactor
 from .core.rewind import Rewind, plan_rewind, put_back_edits
-from .core.summaries import Undo, plan_edit, plan_undo
+from .core.summaries import Undo, plan_edit, plan_undo, summary_to_json
 from .core.toolset import describe_tools
 from .core.transcript import Transcript
 from .core.usage import Prices, Usage
@@ -101,117 +83,32 @@ from .errors import (
     AuthError,
     BusyError,
     CompactionError,
+    CtxError,
     ModelError,
     PromptError,
     StoreError,
     UndoError,
 )
 from .export.items import early_cells
-from .export.source import Exported, Exporter, Source
+from .export.source import Exported, Source
+from .ports import Place, Ports, Runner
 from .prompts import load_prompt
-from .results import Result, Results, SessionFile
+from .results import Result, Results, SessionFile, TurnResult
 
 T = TypeVar("T")
 
+RUNNING = "A turn is running in this kernel; wait for it or stop it first."
 STOPPED_BEFORE = "Stopped by you before the first step. Nothing was sent."
+STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
+STOPPED_UNDO = "Stopped by you; what was put back until then stays so."
+STOPPED_DRIVE = "Stopped by you before it was done."
 MEMORY_OFF = "Nothing is kept across sessions here: there is no folder for it."
 REMEMBERED = "The user had this remembered for later sessions: {fact}"
 FORGOTTEN = "The user took this out of the memory; it holds no more: {fact}"
 FINISH_S = 1.0
 """How long what waits for a turn's end may take then, in seconds."""
-STOPPED_COMPACTION = "The compaction was stopped; nothing was changed."
 
-__all__ = ["Ports", "Result", "Runner", "Session", "SessionFile", "TurnResult"]
-
-
-class Runner(Protocol):
-    """Drives a generator of events on the background loop, for a caller on another thread."""
-
-    def run(
-        self,
-        start: Callable[[], AsyncIterator[CtxEvent]],
-        on_event: Callable[[CtxEvent], None],
-    ) -> None:
-        """Drive it to its end; `on_event` and the kernel's calls run on the calling thread.
-
-        A KeyboardInterrupt cancels the generator, which then ends by itself; returns normally.
-        """
-        ...
-
-    def iterate(self, start: Callable[[], AsyncIterator[CtxEvent]]) -> AsyncIterator[CtxEvent]:
-        """The same for a thread that awaits; its own loop stays responsive."""
-        ...
-
-    def cancel(self) -> None:
-        """Cancel what is being driven, from any thread; nothing if nothing is."""
-        ...
-
-
-async def _nothing_waits() -> Sequence[str]:
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Everything a session needs of the world. `make_model` is for `/model NAME`.
-
-    `finish_turn` does what had to wait for a turn's end and returns sentences for the user.
-    With `start`, system prompt and tools are frozen with the first turn, after it was asked;
-    without it, at once. `closers` are awaited when the session is closed.
-    """
-
-    model: Model
-    counter: Counter
-    tools: ToolRunner
-    store: SessionFile
-    clock: Clock
-    kernel: Kernel
-    permissions: Permissions
-    runner: Runner
-    redactor: Redactor
-    make_model: Callable[[str], Model]
-    known_facts: Callable[[str], ModelFacts]
-    hooks: Hooks = field(default_factory=NoHooks)
-    memory: Memory = field(default_factory=NoMemory)
-    workspace: Workspace = field(default_factory=NoWorkspace)
-    updates: Updates = field(default_factory=NoUpdates)
-    finish_turn: Callable[[], Awaitable[Sequence[str]]] = _nothing_waits
-    notebook: Notebook = field(default_factory=NoNotebook)
-    files: Files = field(default_factory=NoFiles)
-    start: Start | None = None
-    exporter: Exporter | None = None
-    closers: Sequence[Callable[[], Awaitable[None]]] = ()
-    agents: Agents = field(default_factory=NoAgents)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a session begins: its id, notebook and folder, and what the system prompt says."""
-
-    session_id: str
-    notebook: str | None
-    cwd: str
-    platform: str
-    date: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """A finished turn: the last text the model wrote, the cells it changed, usage, stop reason.
-
-    `outcome` is done, stopped or failed; `error` is the sentence when it failed.
-    """
-
-    text: str
-    cells: tuple[str, ...]
-    usage: Usage
-    stop_reason: str
-    outcome: str = "done"
-    error: str | None = None
-
-    def __str__(self) -> str:
-        return self.text
+__all__ = ["Place", "Ports", "Result", "Runner", "Session", "SessionFile", "TurnResult"]
 
 
 class Session:
@@ -378,36 +275,7 @@ class Session:
         `cache_misses` are those the provider told: `turn`, `step`, its `reason`, `tokens` (None if
         it did not say), and as `cause` the break we know of that explains it, else None.
         """
-        usage = self.total_usage
-        return {
-            "model": self.model_name,
-            "usage": usage_to_json(usage),
-            "cost_usd": self.total_cost_usd,
-            "cache_read_ratio": cache_read_ratio(usage),
-            "price_source": self.facts.prices.source if self.facts.prices else None,
-            "compactions": [
-                {
-                    "n": entry.n,
-                    "cost_usd": entry.cost_usd,
-                    "tokens_before": entry.tokens_before,
-                    "tokens_after": entry.tokens_after,
-                }
-                for entry in self.transcript.compactions
-            ],
-            "agents": [
-                {
-                    "id": entry.agent_id,
-                    "description": entry.description,
-                    "outcome": entry.outcome,
-                    "steps": entry.steps,
-                    "seconds": entry.seconds,
-                    "usage": usage_to_json(entry.usage),
-                    "cost_usd": entry.cost_usd,
-                }
-                for entry in self.transcript.agents
-            ],
-            "cache_misses": [asdict(miss) for miss in find_cache_misses(self.transcript.entries)],
-        }
+        return find_cost(self._engine)
 
     @property
     def prefix_breaks(self) -> tuple[PrefixBreak, ...]:
@@ -434,29 +302,7 @@ class Session:
     def summary(self, n: int | None = None) -> dict[str, object] | None:
         """Return compaction `n` as the JSON of `/summary` (DESIGN.md 2); None if there is none."""
         entry = self.find_compaction(n)
-        if entry is None:
-            return None
-        replaced = self.transcript.replaced_by(entry.n)
-        return {
-            "version": 1,
-            "n": entry.n,
-            "trigger": entry.trigger,
-            "summary": entry.summary,
-            "replaced": {
-                "first_turn": entry.first_turn,
-                "last_turn": entry.last_turn,
-                "messages": len(replaced) or entry.drop_messages,
-            },
-            "tokens_before": entry.tokens_before,
-            "tokens_after": entry.tokens_after,
-            "seconds": entry.seconds,
-            "cost_usd": entry.cost_usd,
-            "reinjected": [
-                {"kind": item.kind, "id": item.id, "tokens": item.tokens}
-                for item in entry.reinjected
-            ],
-            "state": self._summary_state(entry.n),
-        }
+        return None if entry is None else summary_to_json(self.transcript, entry)
 
     def export(self, path: str | os.PathLike[str], *, over: bool = False) -> Exported:
         """Write the session to a file; its suffix says how: .ipynb, .md or .jsonl. Blocks.
@@ -465,21 +311,14 @@ class Session:
         that. Raises PromptError for another suffix; StoreError if the file is there (`over` writes
         over it) or cannot be written; BusyError while a turn runs.
         """
-        exporter, found = self._ports.exporter, list[tuple[Sequence[Cell], NotebookState]]()
+        exporter = self._ports.exporter
         if exporter is None:
             raise StoreError("This session is over ports that export nothing.")
 
-        async def look() -> AsyncGenerator[CtxEvent, None]:
-            found.append((await self._ports.kernel.load_cells(), await self._ports.notebook.load()))
-            for note in self._engine.take_notes():
-                yield note
+        async def look() -> tuple[Sequence[Cell], NotebookState]:
+            return await self._ports.kernel.load_cells(), await self._ports.notebook.load()
 
-        if self._is_running:
-            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
-        self._ports.runner.run(look, lambda event: None)
-        if not found:
-            raise BusyError("Stopped by you; nothing was exported.")
-        cells, notebook = found[0]
+        cells, notebook = self._drive(look, BusyError("Stopped by you; nothing was exported."))
         source = Source(
             self.id,
             tuple(self.transcript.entries),
@@ -505,23 +344,11 @@ class Session:
         return await find_missing(entry.summary, self.transcript, kernel, notebook)
 
     def missing_names(self, n: int | None = None) -> tuple[str, ...]:
-        """The same for a caller's own thread; blocks. Raises BusyError while a turn runs."""
-        found: list[str] = []
+        """The same for a caller's own thread; blocks.
 
-        async def look() -> AsyncGenerator[CtxEvent, None]:
-            found.extend(await self.find_missing_names(n))
-            for note in self._engine.take_notes():
-                yield note
-
-        if self._is_running:
-            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
-        self._ports.runner.run(look, lambda event: None)
-        return tuple(found)
-
-    def _summary_state(self, n: int) -> str:
-        if n in self.transcript.undone:
-            return "undone"
-        return "edited" if n in self.transcript.edited else "active"
+        Raises BusyError while a turn runs, or if it was stopped.
+        """
+        return self._drive(lambda: self.find_missing_names(n))
 
     @property
     def results(self) -> Results:
@@ -675,7 +502,7 @@ class Session:
 
     def _busy(self) -> _Busy:
         if self._is_running:
-            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
+            raise BusyError(RUNNING)
         return _Busy(self)
 
     def _notice(self, event: CtxEvent) -> None:
@@ -910,7 +737,7 @@ class Session:
             plan = self._check_rewind(turn)
             if not plan.edits:
                 return self._rewound(plan)
-        return self._drive(lambda: self.run_rewind(turn))
+        return self._drive(lambda: self.run_rewind(turn), UndoError(STOPPED_UNDO))
 
     async def run_rewind(self, turn: int) -> Rewind:
         """The same for the loop that drives the turns."""
@@ -945,7 +772,7 @@ class Session:
         Raises PromptError if there is no such edit; UndoError if what stands there is not what the
         agent left, or it cannot be put back (nothing is changed then); BusyError while a turn runs.
         """
-        return self._drive(lambda: self.run_undo(n))
+        return self._drive(lambda: self.run_undo(n), UndoError(STOPPED_UNDO))
 
     async def run_undo(self, n: int | None = None) -> EditUndo:
         """The same for the loop that drives the turns."""
@@ -963,9 +790,13 @@ class Session:
     def _drive(
         self,
         act: Callable[[], Awaitable[T]],
+        stopped: CtxError | None = None,
         tell: Callable[[T], Sequence[CtxEvent]] = lambda made: (),
     ) -> T:
-        """Do something on the loop of the turns and return its result; blocks."""
+        """Do something on the loop of the turns and return its result; blocks.
+
+        Raises BusyError while a turn runs, and `stopped`, or a BusyError, if it was stopped.
+        """
         made: list[T] = []
 
         async def drive() -> AsyncGenerator[CtxEvent, None]:
@@ -974,10 +805,10 @@ class Session:
                 yield event
 
         if self._is_running:
-            raise BusyError("A turn is running in this kernel; wait for it or stop it first.")
+            raise BusyError(RUNNING)
         self._ports.runner.run(drive, lambda event: None)
         if not made:
-            raise UndoError("Stopped by you; what was put back until then stays so.")
+            raise stopped or BusyError(STOPPED_DRIVE)
         return made[0]
 
     # Pins ---------------------------------------------------------------------------------------
@@ -994,21 +825,9 @@ class Session:
         BusyError while a turn runs.
         """
         with self._busy():
-            text = clean_text(self._ports.redactor.text(text)).strip() if text.strip() else ""
-            if not text:
-                raise PromptError("The pin is empty: write the text to keep behind `/pin`.")
-            transcript = self.transcript
-            n = max([0, *transcript.pins, *transcript.unpinned]) + 1
-            count, most = self._engine.meter.estimate_text, most_pin_tokens(self._engine.window)
-            pins = {**transcript.pins, n: text}
-            tokens = sum(count(pin_notice(number, kept)) for number, kept in pins.items())
-            if tokens > most:
-                raise PromptError(
-                    f"The pin is too long: pins may take {most:,} tokens, 5 % of the window, and "
-                    f"with it they take ≈{tokens:,}. Shorten it, or take another off."
-                )
-            self._engine.record(PinEntry(self._ports.clock.now(), n, text))
-            return n
+            entry = plan_pin(self._engine, text)
+            self._engine.record(entry)
+            return entry.n
 
     def unpin(self, n: int) -> str:
         """Take pin `n` off and return its text; the next prompt tells the model.
@@ -1016,12 +835,8 @@ class Session:
         Raises PromptError if there is no such pin, and BusyError while a turn runs.
         """
         with self._busy():
-            text = self.pins.get(n)
-            if text is None:
-                there = ", ".join(map(str, sorted(self.pins)))
-                has = f"the pins are {there}" if there else "this session has none"
-                raise PromptError(f"There is no pin {n}; {has}.")
-            self._engine.record(UnpinEntry(self._ports.clock.now(), n))
+            entry, text = plan_unpin(self._engine, n)
+            self._engine.record(entry)
             return text
 
     # Plan and memory ----------------------------------------------------------------------------
@@ -1064,7 +879,7 @@ class Session:
         The next prompt tells the model. Raises PromptError if it is blank or too long, or memory is
         off; StoreError if it cannot be kept; BusyError while a turn runs.
         """
-        return self._drive(lambda: self.run_remember(text), self._memory_events)
+        return self._drive(lambda: self.run_remember(text), tell=self._memory_events)
 
     async def run_remember(self, text: str) -> tuple[str, ...]:
         """The same for the loop that drives the turns."""
@@ -1085,7 +900,8 @@ class Session:
         while a turn runs.
         """
         return self._drive(
-            lambda: self.run_forget(facts), lambda gone: self._memory_events(gone, is_undone=True)
+            lambda: self.run_forget(facts),
+            tell=lambda gone: self._memory_events(gone, is_undone=True),
         )
 
     def _memory_events(

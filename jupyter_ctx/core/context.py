@@ -1,13 +1,14 @@
-"""The context as programs get it: the JSON of `/context` (DESIGN.md 2), and its largest parts."""
+"""Context and cost as programs get them: the JSON of `/context` and `/cost` (DESIGN.md 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from .account import Bill
 from .blocks import PART_NAMES, PARTS, Part
+from .breaks import find_cache_misses
 from .due import find_bill, forecast_steps
 from .tokens import Used
 from .usage import Usage
@@ -97,6 +98,40 @@ def build_context(
             "price": None if bill is None else float(bill.price),
             "steps_left": steps_left,
         },
+    }
+
+
+def find_cost(engine: Engine) -> dict[str, object]:
+    """Return the JSON of `/cost`, as `Session.cost` says it."""
+    usage, transcript, prices = engine.spent, engine.transcript, engine.facts.prices
+    return {
+        "model": engine.ports.model.name,
+        "usage": usage_to_json(usage),
+        "cost_usd": engine.cost_usd,
+        "cache_read_ratio": cache_read_ratio(usage),
+        "price_source": prices.source if prices else None,
+        "compactions": [
+            {
+                "n": entry.n,
+                "cost_usd": entry.cost_usd,
+                "tokens_before": entry.tokens_before,
+                "tokens_after": entry.tokens_after,
+            }
+            for entry in transcript.compactions
+        ],
+        "agents": [
+            {
+                "id": entry.agent_id,
+                "description": entry.description,
+                "outcome": entry.outcome,
+                "steps": entry.steps,
+                "seconds": entry.seconds,
+                "usage": usage_to_json(entry.usage),
+                "cost_usd": entry.cost_usd,
+            }
+            for entry in transcript.agents
+        ],
+        "cache_misses": [asdict(miss) for miss in find_cache_misses(transcript.entries)],
     }
 
 

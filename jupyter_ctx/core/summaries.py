@@ -23,6 +23,7 @@ from .window import LEAST_OUTPUT, summary_budget
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,30 @@ def plan_edit(engine: Engine, text: str) -> SummaryEditEntry:
     return SummaryEditEntry(engine.ports.clock.now(), last.n, message, text, drop)
 
 
+def summary_to_json(transcript: Transcript, entry: CompactionEntry) -> dict[str, object]:
+    """Return a compaction as the JSON of `/summary` (DESIGN.md 2), version 1."""
+    replaced = transcript.replaced_by(entry.n)
+    return {
+        "version": 1,
+        "n": entry.n,
+        "trigger": entry.trigger,
+        "summary": entry.summary,
+        "replaced": {
+            "first_turn": entry.first_turn,
+            "last_turn": entry.last_turn,
+            "messages": len(replaced) or entry.drop_messages,
+        },
+        "tokens_before": entry.tokens_before,
+        "tokens_after": entry.tokens_after,
+        "seconds": entry.seconds,
+        "cost_usd": entry.cost_usd,
+        "reinjected": [
+            {"kind": item.kind, "id": item.id, "tokens": item.tokens} for item in entry.reinjected
+        ],
+        "state": _find_state(transcript, entry.n),
+    }
+
+
 def _newest(engine: Engine, n: int | None, done: str) -> CompactionEntry:
     """Return the newest compaction in force. Raises PromptError if it is not `n`."""
     last = engine.transcript.active_compaction
@@ -121,3 +146,9 @@ def _newest(engine: Engine, n: int | None, done: str) -> CompactionEntry:
     if n not in (None, last.n):
         raise PromptError(f"Only the newest compaction in force can be {done}: {last.n}, not {n}.")
     return last
+
+
+def _find_state(transcript: Transcript, n: int) -> str:
+    if n in transcript.undone:
+        return "undone"
+    return "edited" if n in transcript.edited else "active"

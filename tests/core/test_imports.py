@@ -80,7 +80,7 @@ def test_adapters_know_core_and_not_one_another(adapter: str) -> None:
                 assert is_within(name, (*COMMON, own)), f"{path.name} imports {name}"
 
 
-@pytest.mark.parametrize("name", ["session", "testing"])
+@pytest.mark.parametrize("name", ["session", "ports", "results", "callables", "testing"])
 def test_the_session_knows_no_edge(name: str) -> None:
     """The session and its companions hold any ports: they import no edge and no adapter."""
     adapters = tuple(f"jupyter_ctx.{adapter}" for adapter in ADAPTERS)
