@@ -578,7 +578,8 @@ def test_loading_is_light(tmp_path: Path) -> None:
         assert ran.outputs == []
         heavy = ["anthropic", "httpx", "tiktoken", "PIL", "rich.markdown", "nbformat", "filelock"]
         heavy += ["jsonschema", "fastjsonschema", "anywidget", "markdown_it"]
-        heavy += ["jupyter_ctx.session", "jupyter_ctx.core.ports"]
+        heavy += ["jupyter_ctx.session", "jupyter_ctx.core.ports", "mcp", "openai"]
+        heavy += [f"jupyter_ctx.{part}" for part in ("surroundings", "hooks", "store", "export")]
         assert kernel.eval(f"[m for m in {heavy} if m in sys.modules]") == []
         assert kernel.eval("sorted(t.name for t in threading.enumerate())") == threads
 
