@@ -10,8 +10,7 @@ the middle of them, or after them, in turn. Each tells at every event what was r
 from __future__ import annotations
 
 import asyncio
-import json
-import os
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,14 +28,11 @@ from jupyter_ctx.testing import AllowAll, FakeClock, InlineRunner
 from tests.agents import Cast, Look, task
 from tests.direct import DirectModel, NearCounter, facts_of, judge
 from tests.fake_anthropic import FakeAnthropic, call, reply
-from tests.kill_turns_child import kill_at
+from tests.kills import HOWS, kill_each, os_write
 from tests.wire import window
 
 MODEL = "claude-sonnet-5-5"
-HOWS = ("before", "middle", "after")
 LONG = "long " * 20_000
-
-os_write = os.write
 
 
 def cast() -> Cast:
@@ -84,8 +80,8 @@ def session_over(
         yield Session(list(stored.entries), settings, place, ports), fake
 
 
-def run(home: Path, session_id: str, pipe: int) -> None:
-    """Run the turn; tell `pipe` (a descriptor) at every event what is recorded."""
+def run(home: Path, session_id: str, told_fd: int) -> None:
+    """Run the turn; tell a descriptor at every event what is recorded."""
     stored = SessionStore(home).create(session_id)
     told = 0
 
@@ -94,45 +90,18 @@ def run(home: Path, session_id: str, pipe: int) -> None:
         new: list[Entry] = list(session.transcript.entries[told:])
         told += len(new)
         for entry in new:
-            os_write(pipe, dump_line(entry))
+            os_write(told_fd, dump_line(entry))
 
     with session_over(stored, cast()) as (session, _):
         session.ask("Look at both.", on_event=acknowledge)
     stored.close()
 
 
-def run_killed(home: Path, write: int, how: str) -> dict[str, object]:
-    """Run a child that is killed at that write; return how it ended, and what it acknowledged."""
-    session_id = f"{how}-{write}"
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        kill_at(write, how)
-        run(home, session_id, writing)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        lines = pipe.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    return {
-        "session_id": session_id,
-        "killed": os.WIFSIGNALED(status),
-        "status": status,
-        "acknowledged": lines,
-    }
-
-
-def main() -> None:
-    """Kill a child at each write, the ways in turn, until one lives to the end."""
-    home, write = Path(sys.argv[1]), 0
-    while True:
-        told = run_killed(home, write, HOWS[write % len(HOWS)])
-        print(json.dumps(told), flush=True)
-        if not told["killed"]:
-            return
-        write += 1
+def points() -> Iterator[tuple[int, str]]:
+    """Yield a kill at each write, the ways in turn."""
+    for write in itertools.count():
+        yield write, HOWS[write % len(HOWS)]
 
 
 if __name__ == "__main__":
-    main()
+    kill_each(run, Path(sys.argv[1]), points())

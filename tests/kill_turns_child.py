@@ -4,16 +4,14 @@ Usage: python -m tests.kill_turns_child HOME
 
 For every `os.write` of the session (transcript, results, metadata) one forked child runs it anew,
 on the real store, with compactions and offloaded results, and is ended there by SIGKILL: before
-the bytes, in the middle of them, or after them, in turn. Each child tells through a pipe, at every
-event, which entries had been recorded by then: those are acknowledged.
+the bytes, in the middle of them, or after them, in turn. Each child tells at every event which
+entries had been recorded by then: those are acknowledged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,15 +29,13 @@ from jupyter_ctx.testing import AllowAll, FakeClock, FakeKernel, FakeTools, Inli
 from tests.direct import DirectModel, NearCounter, facts_of, judge
 from tests.fake_anthropic import FakeAnthropic
 from tests.fake_anthropic.record import Recorded
+from tests.kills import HOWS, kill_each, os_write
 from tests.wire import answering, printing, window
 
 MODEL = "claude-sonnet-5-5"
 WINDOW = 12_000
-HOWS = ("before", "middle", "after")
 TURNS, STEPS = 3, 10
 LONG_CHARS = 20_000
-
-os_write = os.write
 
 
 def long_text(turn: int, step: int) -> str:
@@ -93,8 +89,8 @@ def session_over(
         yield Session(list(stored.entries), settings, place, ports), fake, seen
 
 
-def run(home: Path, session_id: str, pipe: int) -> None:
-    """Run the whole session; tell `pipe` (a descriptor) at every event what is recorded."""
+def run(home: Path, session_id: str, told_fd: int) -> None:
+    """Run the whole session; tell a descriptor at every event what is recorded."""
     stored = SessionStore(home).create(session_id)
     told = 0
 
@@ -103,7 +99,7 @@ def run(home: Path, session_id: str, pipe: int) -> None:
         new: Sequence[Entry] = session.transcript.entries[told:]
         told += len(new)
         for entry in new:
-            os_write(pipe, dump_line(entry))
+            os_write(told_fd, dump_line(entry))
 
     with session_over(stored, script()) as (session, _, _):
         for turn in range(1, TURNS + 1):
@@ -111,51 +107,11 @@ def run(home: Path, session_id: str, pipe: int) -> None:
     stored.close()
 
 
-def kill_at(write: int, how: str) -> None:
-    """From here on, kill this process at its `write`th os.write, counted from 0."""
-    count = 0
-
-    def counted(fd: int, data: bytes) -> int:
-        nonlocal count
-        count += 1
-        if count - 1 != write:
-            return os_write(fd, data)
-        if how != "before":
-            os_write(fd, data[: len(data) // 2] if how == "middle" else data)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return 0
-
-    os.write = counted  # type: ignore[assignment]  # this process only, and it is about to die
-
-
-def run_killed(home: Path, write: int, how: str) -> dict[str, object]:
-    """Run a child that is killed at that write; return how it ended, and what it acknowledged."""
-    session_id = f"{how}-{write}"
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        kill_at(write, how)
-        run(home, session_id, writing)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        lines = pipe.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    return {"session_id": session_id, "killed": killed, "status": status, "acknowledged": lines}
-
-
-def main() -> None:
-    """Kill two children at each write, in two of three ways in turn, until one lives to the end."""
-    home, point = Path(sys.argv[1]), 0
-    while True:
-        told = run_killed(home, point // 2, HOWS[point % len(HOWS)])
-        print(json.dumps(told), flush=True)
-        if not told["killed"]:
-            return
-        point += 1
+def points() -> Iterator[tuple[int, str]]:
+    """Yield two kills at each write, in two of three ways in turn."""
+    for point in itertools.count():
+        yield point // 2, HOWS[point % len(HOWS)]
 
 
 if __name__ == "__main__":
-    main()
+    kill_each(run, Path(sys.argv[1]), points())
