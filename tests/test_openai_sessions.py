@@ -9,11 +9,12 @@ import pytest
 
 from jupyter_ctx.core.blocks import Image, Thinking, images_of
 from jupyter_ctx.core.calls import CUT_CURE
-from jupyter_ctx.core.events import CompactionFinished, NoteAdded
+from jupyter_ctx.core.events import CompactionFinished, NoteAdded, ToolStarted
 from jupyter_ctx.core.ports import ToolOutput
-from jupyter_ctx.models.openai_wire import PLACEHOLDER
+from jupyter_ctx.models.openai_wire import PLACEHOLDER, sent_name
 from jupyter_ctx.store.codec import dump_line, load_line
 from jupyter_ctx.testing import FakeTools, MemoryStore
+from tests import both
 from tests.both import on_both
 from tests.fake_anthropic import FakeAnthropic, call, reply
 from tests.fake_anthropic.checks import assert_append_only as assert_messages_append_only
@@ -24,7 +25,17 @@ from tests.fake_openai.fake import MODEL
 from tests.pictures import png
 from tests.talk import MODEL as CLAUDE
 from tests.talk import run
-from tests.wire import answering, is_summary, of, plain_talk, printing, steps, summaries
+from tests.wire import (
+    answering,
+    blocks,
+    is_summary,
+    of,
+    plain_talk,
+    printing,
+    steps,
+    summaries,
+    window,
+)
 
 
 def test_thirty_turns_only_append_and_read_the_cache():
@@ -183,3 +194,40 @@ def test_ollama_by_its_own_prefix():
         assert of(events, CompactionFinished)
         assert_never_over_window(server.messages)
         assert server.refused == []
+
+
+LONG_NAME = "mcp__a_server__" + "read_the_rows_of_" * 5 + "a_table"
+
+
+@on_both
+def test_a_tool_with_a_long_name(fake):
+    """A name that a protocol does not take is another on the wire alone: log and tools have it.
+
+    What the model called stays its own call, also of a tool that is no longer there.
+    """
+    tools = FakeTools(**{LONG_NAME: lambda: "seven rows"})
+    store = MemoryStore()
+    with fake(calling_mcp, models=window(200_000)) as server:
+        with plain_talk(server, tools=tools, store=store) as session:
+            events = run(session, "Read.")
+        with plain_talk(server, entries=store.entries) as session:
+            assert run(session, "And again?")[-1].outcome == "done"
+
+        (started,) = of(events, ToolStarted)
+        assert started.name == LONG_NAME
+        assert [use.name for use in tools.calls] == [LONG_NAME]
+        log = b"".join(map(dump_line, store.entries)).decode()
+        assert LONG_NAME in log
+        assert sent_name(LONG_NAME) not in log
+        sent = {block["name"] for record in server.messages for block in blocks(record, "tool_use")}
+        assert sent == {LONG_NAME if fake is FakeAnthropic else sent_name(LONG_NAME)}
+        assert both.assert_append_only(server.messages) == 0
+        assert_healthy(server)
+
+
+def calling_mcp(body):
+    """Call the tool under the name it is offered by, until its result is there."""
+    if "seven rows" in json.dumps(body["messages"]):
+        return "Seven."
+    offered = [tool.get("function", tool)["name"] for tool in body["tools"]]
+    return call(next(name for name in offered if name.startswith("mcp__")))

@@ -40,7 +40,7 @@ from .facts import sees_images, table_facts
 from .openai_errors import read, translate
 from .openai_facts import ask_server, is_official
 from .openai_stream import ReplyReader, SseLines
-from .openai_wire import Dialect, build_message, build_params
+from .openai_wire import Dialect, build_message, build_params, own_names
 from .refusals import Where, classify
 from .wires import Wires
 from .wiretext import mend, parse_event
@@ -135,7 +135,7 @@ class OpenAIModel:
         """
         async with AsyncExitStack() as stack:
             response = await self._open(request, stack)
-            reader = self._make_reader(request.max_tokens)
+            reader = self._make_reader(request)
             async for chunk in self._chunks(response, reader):
                 if chunk.get("error"):
                     raise classify(read(None, chunk), self._where)
@@ -215,10 +215,11 @@ class OpenAIModel:
     def _params(self, request: Request) -> dict[str, Any]:
         return build_params(request, self._model, self._dialect, self._wires)
 
-    def _make_reader(self, max_tokens: int) -> ReplyReader:
-        limit = min(max_tokens, self._dialect.most_output or max_tokens)
+    def _make_reader(self, request: Request) -> ReplyReader:
+        limit = min(request.max_tokens, self._dialect.most_output or request.max_tokens)
         window = self._facts.window_tokens if self._facts else None
-        return ReplyReader(self._where.url, self._model, limit, window)
+        names = own_names(request.tools)
+        return ReplyReader(self._where.url, self._model, limit, window, names)
 
     def _use(self, dialect: Dialect) -> None:
         if dialect != self._dialect:

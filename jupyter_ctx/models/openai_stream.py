@@ -37,6 +37,7 @@ MOST_TOKENS: Final = 100_000_000
 """A usage figure over this is impossible: no window comes near it."""
 NEAR_WINDOW: Final = 0.95
 """An answer that ends so near the window's end, short of its limit, was ended by the window."""
+NO_NAMES: Final[Mapping[str, str]] = {}
 
 
 class SseLines:
@@ -91,17 +92,24 @@ class ReplyReader:
 
     `where` names the provider in error texts, `model` the model at the server. `max_tokens` is the
     output limit that was asked for and `window_tokens` the window, None if not known: by both an
-    answer that the window cut is told from one that its limit cut. `feed` raises StreamBrokenError
-    on chunks that make no reply; an `error` chunk is the caller's.
+    answer that the window cut is told from one that its limit cut. `own_names` are those of tools
+    that were sent under others. `feed` raises StreamBrokenError on chunks that make no reply; an
+    `error` chunk is the caller's.
     """
 
     def __init__(
-        self, where: str, model: str, max_tokens: int, window_tokens: int | None = None
+        self,
+        where: str,
+        model: str,
+        max_tokens: int,
+        window_tokens: int | None = None,
+        own_names: Mapping[str, str] = NO_NAMES,
     ) -> None:
         self._where = where
         self._model = model
         self._max_tokens = max_tokens
         self._window = window_tokens
+        self._own_names = own_names
         self._texts: dict[str, list[str]] = {}
         self._carry: dict[str, str] = {}
         self._lists: dict[str, list[object]] = {}
@@ -186,7 +194,8 @@ class ReplyReader:
     def _take_call(self, delta: Json) -> list[Delta]:
         function = _as_object(delta.get("function"))
         call = self._find_call(delta, function)
-        call.name = call.name or _as_words(function.get("name"))
+        name = _as_words(function.get("name"))
+        call.name = call.name or self._own_names.get(name, name)
         call.pieces.append(_as_arguments(function.get("arguments")))
         known = ("index", "id", "type", "function")
         call.extra.update({key: value for key, value in delta.items() if key not in known})

@@ -11,10 +11,12 @@ new. The transcript keeps the originals; only here are they translated.
                                           message with the results' images and everything else
 
 Reasoning goes back to the model that wrote it, under the names it came with, and to no other.
+Tools whose names the protocol does not take go under shorter ones (`sent_name`), here alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -32,6 +34,10 @@ UNSEEN: Final = "[Image: {type}, {width} × {height} px. This model sees no imag
 NO_TEXT: Final = "(no text)"
 FAILED: Final = "[error]\n"
 """In front of a failed call's result, since the protocol has no mark for it."""
+NAME_CHARS: Final = 64
+"""Longest name of a tool that OpenAI takes, in characters; the Messages API takes 128."""
+_TAKEN_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS}}}")
+_NOT_TAKEN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _SIGNED: Final = re.compile(r"(models/)?gemini-([3-9]|\d\d)")
 _UNSIGNED_CALL: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """Gemini 3 refuses a step whose first call has no signature of its own; this is the value that
@@ -70,10 +76,28 @@ def build_params(request: Request, model: str, dialect: Dialect, wires: Wires) -
     return params
 
 
+def sent_name(name: str) -> str:
+    """Return the name a tool is sent under: its own, or a shorter one where that is not taken.
+
+    A shorter one depends on the name alone and ends in a digest of it, so that two names that
+    begin alike stay two.
+    """
+    if _TAKEN_NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{_NOT_TAKEN.sub('_', name)[: NAME_CHARS - 9]}_{digest}"
+
+
+def own_names(tools: Sequence[Json]) -> dict[str, str]:
+    """Return the own name of each tool that is sent under another, by that other name."""
+    names = [str(tool["name"]) for tool in tools]
+    return {sent: name for name in names if (sent := sent_name(name)) != name}
+
+
 def build_tool(tool: Json) -> dict[str, object]:
     """Return a tool as Chat Completions takes it."""
     function = {
-        "name": tool["name"],
+        "name": sent_name(str(tool["name"])),
         "description": tool.get("description", ""),
         "parameters": tool.get("input_schema", {"type": "object", "properties": {}}),
     }
@@ -149,7 +173,7 @@ def _build_call(use: ToolUse) -> dict[str, object]:
     return {
         "id": use.id,
         "type": "function",
-        "function": {"name": use.name, "arguments": arguments},
+        "function": {"name": sent_name(use.name), "arguments": arguments},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from hypothesis import given
@@ -30,7 +31,9 @@ from jupyter_ctx.models.openai_wire import (
     Dialect,
     build_message,
     build_params,
+    own_names,
     reasoning,
+    sent_name,
 )
 from jupyter_ctx.models.wires import Wires
 
@@ -272,3 +275,24 @@ def test_what_was_built_before_changes_nothing(talk: list[Message]) -> None:
     built = [grown.build(talk[:length]) for length in range(len(talk) + 1)]
 
     assert json.dumps(built[-1]) == json.dumps(build(*talk))
+
+
+@given(st.lists(st.text(min_size=1), unique=True, max_size=6))
+def test_any_tool_has_a_name_that_is_taken_and_leads_back(names: list[str]) -> None:
+    """Names are sent as OpenAI takes them, no two alike, the same for ever; each leads back."""
+    sent = [sent_name(name) for name in names]
+    back = own_names([{"name": name} for name in names])
+
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in sent)
+    assert list(map(sent_name, sent)) == sent
+    assert [back.get(name, name) for name in sent] == names
+
+
+def test_a_name_that_is_taken_is_sent_as_it_is() -> None:
+    """64 letters are a name; of two longer ones that begin alike two are made."""
+    taken = "mcp__server__" + "x" * 51
+    one, two = sent_name(taken + "_one"), sent_name(taken + "_two")
+
+    assert sent_name(taken) == taken
+    assert one != two
+    assert one[:55] == two[:55] == taken[:55]
