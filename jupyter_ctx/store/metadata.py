@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,9 +24,13 @@ from ..core.entries import (
 )
 from ..core.transcript import Transcript
 from ..core.usage import Usage
-from .files import replace_file
+from .files import open_regular, replace_file
 
 VERSION = 1
+MOST_BYTES = 256 * 1024
+"""A larger file is none of ours: titles and paths are short."""
+MOST = 2**53
+"""No number is larger: so far JSON's readers count exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,9 @@ class MetadataFields(TypedDict, total=False):
 def read_info(path: Path, session_id: str) -> SessionInfo | None:
     """Return what `metadata.json` at `path` says, None if it is lost or bad."""
     try:
-        stored = json.loads(path.read_bytes())
+        with os.fdopen(open_regular(path), "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        stored = json.loads(data) if len(data) <= MOST_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None  # the caller rebuilds it from the transcript
     if not isinstance(stored, dict) or stored.get("version") != VERSION:
@@ -76,12 +83,17 @@ def read_info(path: Path, session_id: str) -> SessionInfo | None:
         if spec.name in stored and spec.name != "session_id":
             value = stored[spec.name]
             wanted = int | float if hints[spec.name] is float else hints[spec.name]
-            if not isinstance(value, wanted) or isinstance(value, bool):
+            if not isinstance(value, wanted) or isinstance(value, bool) or _is_impossible(value):
                 return None
             found[spec.name] = value
     if not {"created", "updated"} <= found.keys():
         return None
     return SessionInfo(**found)  # type: ignore[arg-type]  # every value was checked above
+
+
+def _is_impossible(value: object) -> bool:
+    """Say whether it is a number that no time, count or cost is; NaN and infinity are none."""
+    return isinstance(value, int | float) and not 0 <= value <= MOST
 
 
 @functools.cache
@@ -105,7 +117,7 @@ def build_info(session_id: str, entries: Iterable[Entry]) -> SessionInfo:
     entries = tuple(entries)
     for entry in entries:
         at = getattr(entry, "at", None)
-        if at is not None:
+        if at is not None and not _is_impossible(at):
             info = dataclasses.replace(info, created=info.created or at, updated=at)
         if isinstance(entry, SessionEntry):
             info = _name(info, entry, is_begun=is_begun)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
 from jupyter_ctx.core.blocks import Text, assistant, user
 from jupyter_ctx.core.entries import Entry, MessageEntry, RewindEntry
-from jupyter_ctx.store.metadata import SessionInfo, build_info, read_info, write_info
+from jupyter_ctx.store.metadata import MOST_BYTES, SessionInfo, build_info, read_info, write_info
 from jupyter_ctx.store.sessions import SessionStore
 
 GOLDEN = Path(__file__).parent / "golden" / "metadata-v1.json"
@@ -56,6 +58,39 @@ def test_turns_that_are_no_number_are_not_believed(tmp_path: Path, turns: object
     write_info(path, SessionInfo("a", 1.0, 2.0, turns=turns))  # type: ignore[arg-type]
 
     assert read_info(path, "a") is None
+
+
+@pytest.mark.parametrize("name", ["created", "updated", "cost", "tokens", "turns"])
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1", "9" * 400])
+def test_impossible_numbers_are_not_believed(tmp_path: Path, name: str, number: str) -> None:
+    """No list shows a number that cannot be: such metadata is made from the transcript."""
+    path = tmp_path / "metadata.json"
+    stored = {"version": 1, "created": 1.0, "updated": 2.0, "turns": 3, "tokens": 4, "cost": 5.0}
+    path.write_text(json.dumps({**stored, name: "HERE"}).replace('"HERE"', number))
+
+    assert read_info(path, "a") is None
+    odd = MessageEntry(float(number), 1, 0, "prompt", user(Text("Hello.")))
+    info = build_info("a", [prompt(1, "Hello."), odd])
+    assert (info.created, info.updated) == (10.0, 10.0)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a device", "too large"])
+def test_what_is_no_metadata_file_holds_nothing_up(tmp_path: Path, kind: str) -> None:
+    """A pipe or a device in the place of metadata, or a huge file, is as good as a lost one."""
+    session = SessionStore(tmp_path).create("a")
+    session.append(prompt(1, "Hello."))
+    session.close()
+    path = tmp_path / "sessions" / "a" / "metadata.json"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "too large":
+        path.write_text(" " * MOST_BYTES + '{"version":1,"created":1.0,"updated":2.0}')
+    else:
+        path.symlink_to("/dev/zero")
+
+    (info,) = SessionStore(tmp_path).list()
+    assert (info.title, info.turns) == ("Hello.", 1)
 
 
 def test_title_and_turns_are_those_in_force() -> None:
