@@ -229,6 +229,8 @@ class _Asked:
         code, said = self._run("config", "--includes", "--null", "--name-only", "--list")
         if code:
             return Repository(branch, fault="git cannot read the repository")
+        if len(said) >= MOST_OUTPUT:  # what stands behind could name a command
+            raise UnsafeRepositoryError("git did not run, because its configuration is too long")
         self._settings = (*FIXED, *overrides(said.decode("utf-8", "surrogateescape").split("\0")))
         code, said = self._run("symbolic-ref", "--quiet", "--short", "HEAD")
         branch = _text(said).strip() if not code else branch

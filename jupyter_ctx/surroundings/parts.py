@@ -12,6 +12,8 @@ from .reading import Found
 
 MOST_SHOWN = 20_000
 """A part of more characters cannot be shown whole, so nobody can trust it."""
+MOST_DEPTH = 50
+"""JSON that is nested deeper is not used: no settings are, and it could exhaust the stack."""
 TOO_LONG = f"it is too long to be shown whole ({MOST_SHOWN:,} characters)"
 
 
@@ -51,7 +53,22 @@ def _load(found: Found) -> dict[str, object] | str:
         values = json.loads(found.text)
     except (ValueError, RecursionError):
         return "it is no valid JSON"
+    if _is_deep(values):
+        return f"it is nested deeper than {MOST_DEPTH} levels"
     return values if isinstance(values, dict) else "it must hold one JSON object"
+
+
+def _is_deep(value: object) -> bool:
+    """Say whether JSON is nested so deep that writing it out could fail."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def _settings_offer(values: Mapping[str, object], source: str, path: str) -> Offer:

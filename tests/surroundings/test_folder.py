@@ -195,6 +195,11 @@ def test_the_nearest_settings_count(tmp_path: Path) -> None:
         ('{"hooks": []}', "`hooks` must be a JSON object"),
         ('{"mcpServers": "x"}', "`mcpServers` must be a JSON object"),
         (json.dumps({"hooks": {"Stop": "x" * MOST_SHOWN}}), TOO_LONG),
+        *(
+            (f'{{"{key}": {"[" * depth}{"]" * depth}}}', "nested deeper")
+            for key in ("hooks", "mcpServers", "model")
+            for depth in (60, *range(900, 935, 5))
+        ),
     ],
 )
 def test_a_faulty_settings_file_is_named_and_inert(tmp_path: Path, text: str, why: str) -> None:

@@ -127,6 +127,24 @@ def test_a_filter_that_cannot_be_switched_off_keeps_git_from_running(tmp_path: P
     assert not marker.exists()
 
 
+def test_a_filter_behind_many_keys_keeps_git_from_running(tmp_path: Path) -> None:
+    """A configuration whose keys cannot all be looked at may name anything: git tells nothing."""
+    root = make_repository(tmp_path / "p")
+    marker = tmp_path / "marker"
+    with (root / ".git" / "config").open("a") as stream:
+        stream.writelines(f'[pad "{"x" * 60}{n}"]\n\ta = b\n' for n in range(1_200))
+        stream.write(f'[filter "evil"]\n\tclean = "touch {marker}; cat"\n')
+    write(root / ".gitattributes", "*.csv filter=evil\n")
+    os.utime(root / "data.csv", (1, 1))
+
+    told = ask(root)
+
+    assert not told.is_asked
+    assert "too long" in told.fault
+    assert told.branch == "main"
+    assert not marker.exists()
+
+
 def test_the_kernels_variables_do_not_reach_git(tmp_path: Path) -> None:
     """Neither `GIT_…` of the user's environment nor a key: git sees where programs are, no more."""
     root = make_repository(tmp_path / "p")
