@@ -212,6 +212,7 @@ async def test_all_run_side_by_side_and_join(tmp_path: Path) -> None:
 async def test_the_environment_has_no_key_of_ours(tmp_path: Path) -> None:
     """Neither by name nor by value; one that the entry names comes; the project's folder does."""
     environ = {"ANTHROPIC_API_KEY": KEY, "COPY": KEY, "OPENAI_API_KEY": "sk-other-987654", "A": "1"}
+    environ["HEADERS"] = f"x-api-key: {KEY}, accept: text/plain"
     make_ = make(tmp_path, Hook("Stop", "env > seen"), environ=environ)
     await make_.run("Stop", {})
 
@@ -219,7 +220,7 @@ async def test_the_environment_has_no_key_of_ours(tmp_path: Path) -> None:
     assert seen["A"] == "1"
     assert seen["JUPYTER_CTX_PROJECT_DIR"] == seen["CLAUDE_PROJECT_DIR"] == "/project"
     assert seen["JUPYTER_CTX_SESSION_ID"] == "s1"
-    assert not {"ANTHROPIC_API_KEY", "COPY", "OPENAI_API_KEY"} & seen.keys()
+    assert not {"ANTHROPIC_API_KEY", "COPY", "HEADERS", "OPENAI_API_KEY"} & seen.keys()
 
     setting = Setting("s1", "", "/project", str)
     asked = child_environ(environ, ["ANTHROPIC_API_KEY"], setting)

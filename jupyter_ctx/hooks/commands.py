@@ -150,14 +150,14 @@ def child_environ(
 ) -> dict[str, str]:
     """Return the environment of a command: the user's, without our own keys but those in `keys`.
 
-    A variable of another name that holds the value of such a key is left out too.
+    A variable of another name in whose value such a key stands is left out too.
     """
     asked = frozenset(keys)
     secrets = {value for name, value in secrets_from(environ).items() if name not in asked}
     kept = {
         name: value
         for name, value in environ.items()
-        if name in asked or not (is_own_key(name) or value.strip() in secrets)
+        if name in asked or not (is_own_key(name) or any(key in value for key in secrets))
     }
     own = {
         "JUPYTER_CTX_PROJECT_DIR": setting.project,
