@@ -54,6 +54,7 @@ def test_a_server_is_used_in_a_turn_and_gone_with_the_session(tmp_path: Path) ->
         assert "missing is not connected" in json.dumps(first.outputs)
         told = server.messages[-1].body.decode()
         assert "ANTHROPIC_API_KEY" not in told
+        assert f'\\"cwd\\": \\"{kernel.home}\\"' in told
         pid = int(told.partition('\\"pid\\": ')[2].split("}")[0].split("\\")[0])
         assert is_alive(pid)
         shown = said(kernel, "%agent /mcp")

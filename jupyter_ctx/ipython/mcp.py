@@ -43,7 +43,8 @@ def make_servers(
 ) -> McpServers:
     """Return the servers of a session; nothing is read before they are asked for.
 
-    `folder` says which are trusted, child processes run in `root`.
+    `folder` says which are trusted. Those of the project run in `root`, those of the home in the
+    home: `npx` or `python -m` would take what they start from an untrusted project.
     """
     from ..tools.mcp import McpServers
 
@@ -51,7 +52,8 @@ def make_servers(
         from ..tools.mcp_entries import read_entries
 
         found = folder().extensions()["mcpServers"]
-        return read_entries((one.source, one.value) for one in found)
+        home = {one.source: one.folder for one in found if one.is_own}
+        return read_entries(((one.source, one.value) for one in found), home)
 
     def frozen() -> Sequence[str]:
         prefix = session().transcript.prefix
@@ -90,7 +92,7 @@ def server_choices(host: Host) -> Sequence[str]:
 def _table(found: Sequence[ServerReport]) -> reports.Report:
     rows = [
         (
-            server.name,
+            on_one_line(server.name),
             STATES[server.state],
             on_one_line(server.target),
             on_one_line(server.source),

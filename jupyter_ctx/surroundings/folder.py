@@ -210,7 +210,8 @@ class Folder:
         found = read_own(str(path))
         for offer in settings_offers(found, str(path)) if found is not None else ():
             if offer.kind in ("hooks", "mcpServers"):
-                yield Extension(offer.kind, str(path), str(self._home), offer.value)
+                own = str(self._home)
+                yield Extension(offer.kind, str(path), own, offer.value, is_own=True)
 
     def _project_extensions(self) -> Iterator[Extension]:
         for offer in self._judge([*self._settings_offers(), *self._mcp_offers()]):

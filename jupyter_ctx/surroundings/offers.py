@@ -61,7 +61,8 @@ class Extension:
     """`hooks` or `mcpServers` of one file, raw: `value` is the JSON as it stands there.
 
     `source` names the file for people; `folder` is the real path of the project's folder, or of the
-    home, which the entries were written for. `is_trusted`: they may be used.
+    home, which the entries were written for. `is_trusted`: they may be used; `is_own`: they
+    stand in the home.
     """
 
     kind: ExtensionKind
@@ -69,6 +70,7 @@ class Extension:
     folder: str
     value: object
     is_trusted: bool = True
+    is_own: bool = False
 
 
 def digest_of(value: object) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ..core.redact import secrets_from
 from ..errors import ToolError
-from .terminal import resolve
+from .mcp_words import clean_words
 
 CALL_S = 120.0
 """How long one call may take unless the entry says another `timeout`, in seconds."""
@@ -33,7 +33,8 @@ _HTTP_TYPES = ("http", "streamable-http", "streamableHttp")
 class Entry:
     """One server as a file names it: a command with its arguments, or a URL with its headers.
 
-    `source` says where it stands, in words. `call_s` is how long one call may take, in seconds.
+    `source` says where it stands, in words; `folder` is where its child process runs, "": in the
+    project's. `call_s` is how long one call may take, in seconds.
     `fault` says in a clause why it cannot be used, "" if it can; `is_off`: the file turns it off.
     """
 
@@ -48,6 +49,7 @@ class Entry:
     call_s: float = CALL_S
     is_off: bool = False
     fault: str = ""
+    folder: str = ""
 
     @property
     def target(self) -> str:
@@ -55,11 +57,14 @@ class Entry:
         return self.url or " ".join([self.command, *self.args])
 
 
-def read_entries(found: Iterable[tuple[str, object]]) -> tuple[Entry, ...]:
+def read_entries(
+    found: Iterable[tuple[str, object]], folders: Mapping[str, str] | None = None
+) -> tuple[Entry, ...]:
     """Return the servers of several files, sorted by name; of equal names the first counts.
 
     Each item is where it stands, and the value of `mcpServers` there. What is no entry becomes one
-    with a fault: nothing is passed over unsaid.
+    with a fault: nothing is passed over unsaid. `folders` says of a place where its
+    servers run.
     """
     entries: dict[str, Entry] = {}
     for source, servers in found:
@@ -68,8 +73,9 @@ def read_entries(found: Iterable[tuple[str, object]]) -> tuple[Entry, ...]:
             entries.setdefault("mcpServers", Entry("mcpServers", source, fault=fault))
             continue
         for name, raw in servers.items():
-            shown = " ".join(resolve(str(name)).split())[:NAME_CHARS] or "unnamed"
-            entries.setdefault(shown, _read(shown, source, raw))
+            shown = " ".join(clean_words(str(name)).split())[:NAME_CHARS] or "unnamed"
+            entry = replace(_read(shown, source, raw), folder=(folders or {}).get(source, ""))
+            entries.setdefault(shown, entry)
     return tuple(entries[name] for name in sorted(entries))
 
 
@@ -136,6 +142,9 @@ def _seconds(raw: Mapping[Any, Any]) -> float:
 
 
 # Variables --------------------------------------------------------------------------------------
+
+FOLDER_VARIABLES = ("JUPYTER_CTX_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
+"""What an entry may name the project's folder by, as hooks do."""
 
 
 def expand(entry: Entry, environ: Mapping[str, str]) -> Entry:

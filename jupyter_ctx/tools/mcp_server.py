@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..core.blocks import Json
 from ..core.ports import ToolOutput
 from ..errors import ToolError
-from .mcp_entries import Entry, expand
+from .mcp_entries import FOLDER_VARIABLES, Entry, expand
 from .mcp_specs import Listed
 from .mcp_watch import Watch
 from .mcp_words import clip_words
@@ -41,9 +41,9 @@ WHY_CHARS = 400
 class McpServer:
     """One server. All methods are for the loop of the turns; attributes may be read anywhere.
 
-    `folder` is where a child process runs. `changed` is called when it is connected or lists other
-    tools; `redact` takes the program's keys out of what is told. `listed` are its tools as it last
-    listed them, None: it never did.
+    `folder` is the project's; a child process runs there unless its entry says another. `changed`
+    is called when it is connected or lists other tools; `redact` takes the program's keys out of
+    what is told. `listed` are its tools as it last listed them, None: it never did.
     """
 
     def __init__(
@@ -129,14 +129,15 @@ class McpServer:
             settled.set()
 
     async def _enter(self, stack: AsyncExitStack, watch: Watch) -> Client:
-        entry = expand(self.entry, self._environ)
+        own = dict.fromkeys(FOLDER_VARIABLES, self._folder)
+        entry = expand(self.entry, {**self._environ, **own})
         try:
             await asyncio.to_thread(_load)
         except ImportError as error:
             raise ToolError(MISSING_TEXT) from error
         from .mcp_client import open_client
 
-        opened = open_client(entry, self._folder, self._environ, watch)
+        opened = open_client(entry, entry.folder or self._folder, self._environ, watch)
         return await stack.enter_async_context(opened)
 
     async def _stay(self, client: Client, watch: Watch) -> None:

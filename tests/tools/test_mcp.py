@@ -154,6 +154,31 @@ async def test_a_child_gets_no_key_and_what_its_entry_says(
     assert not told["environ"].keys() & {"ANTHROPIC_API_KEY", "OTHER_SECRET", "TOKEN"}
 
 
+async def test_a_server_runs_in_the_folder_it_was_written_for(tmp_path: Path) -> None:
+    """One of the home runs there, whatever the project holds, and may name the project's folder."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    (project / "mcp.py").write_text("raise SystemExit('the project ran')")
+    named = {"own": {**HONEST, "env": {**HONEST["env"], "P": "${JUPYTER_CTX_PROJECT_DIR}"}}}  # type: ignore[dict-item]
+    entries = read_entries([("home's", named), ("theirs", {"b": HONEST})], {"home's": str(home)})
+    assert [(one.name, one.folder) for one in entries] == [("b", ""), ("own", str(home))]
+    tools: dict[str, Tool] = {}
+
+    def join(source: str, new: Iterable[Tool]) -> None:
+        tools.update({tool.spec.name: tool for tool in new})
+
+    servers = McpServers(lambda: entries, str(project), os.environ, join)
+    try:
+        failed = await servers.connect()
+        ran = await tools["mcp__own__show_environment"].run({}, 10_000)
+    finally:
+        await servers.aclose()
+    told = json.loads(str(ran.text))
+    assert (told["cwd"], told["environ"]["P"]) == (str(home.resolve()), str(project))
+    assert ["b" in said and "the project ran" in said for said in failed if said] == [True]
+
+
 async def test_a_server_that_died_is_reached_by_the_next_call(tmp_path: Path) -> None:
     """The call in which a server dies is an error and made once; the next one is answered."""
     async with session({"honest": HONEST}, tmp_path) as own:
