@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .._version import __version__
 from ..errors import CtxError, StoreError
 
 if TYPE_CHECKING:
@@ -70,28 +69,17 @@ def _export(
     wanted: str | None, output: Path | None, force: bool, environ: Mapping[str, str], err: TextIO
 ) -> list[str]:
     from ..config import find_home, load_settings
-    from ..core.redact import Redactor, secrets_from
     from ..export.files import find_free, name_of
-    from ..export.source import Source
     from ..export.writer import Writer
     from ..ipython.exports import describe, make_style
     from ..store.codec import entry_to_json
-    from ..store.jsonl import load_entries
-    from ..store.open_session import OpenSession
-    from ..store.sessions import SessionStore, transcript_file
+    from ..store.sessions import SessionStore
+    from .source import load_source
 
     settings = load_settings({}, environ)
-    home = find_home(settings)
-    info = _find(SessionStore(home), wanted)
-    path = transcript_file(home, info.session_id)
-    loaded = load_entries(path)
-    err.writelines(f"{warning}\n" for warning in loaded.warnings)
-    if not loaded.entries:
-        raise StoreError(f"Nothing of session {info.session_id} can be read.", path=str(path))
-    redactor = Redactor(secrets_from(environ), known_keys=settings.redact_known_keys)
-    stored = OpenSession(home, path.parent, info, loaded.entries, None)
-    source = Source(info.session_id, loaded.entries, stored, redactor, __version__)
-    target = output or find_free(Path(name_of(redactor.text(info.title), ".ipynb")))
+    info = _find(SessionStore(find_home(settings)), wanted)
+    source = load_source(info.session_id, settings, environ, err)
+    target = output or find_free(Path(name_of(source.redactor.text(info.title), ".ipynb")))
     made = Writer(entry_to_json, make_style()).save(source, target.absolute(), over=force)
     return describe(made, os.getcwd())
 

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from .._version import __version__
-from ..errors import CtxError, StoreError
+from ..errors import CtxError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -89,30 +88,15 @@ def _sessions(
 
 
 def _show(options: argparse.Namespace, environ: Mapping[str, str], out: TextIO, err: TextIO) -> int:
-    from ..config import find_home, load_settings
-    from ..core.redact import Redactor, secrets_from
+    from ..config import load_settings
     from ..export.items import read_conversation
     from ..export.markdown import build_markdown
-    from ..export.source import Source
     from ..ipython.exports import make_style
     from ..ipython.sessions import find_session
-    from ..store.jsonl import load_entries
-    from ..store.metadata import build_info
-    from ..store.open_session import OpenSession
-    from ..store.sessions import transcript_file
+    from .source import load_source
 
-    settings = load_settings({}, environ)
-    home = find_home(settings)
     session_id = find_session(_shelf(environ), " ".join(options.session))
-    path = transcript_file(home, session_id)
-    loaded = load_entries(path)
-    err.writelines(f"{warning}\n" for warning in loaded.warnings)
-    if not loaded.entries:
-        raise StoreError(f"Nothing of session {session_id} can be read.", path=str(path))
-    info = build_info(session_id, loaded.entries)
-    stored = OpenSession(home, path.parent, info, loaded.entries, None)
-    redactor = Redactor(secrets_from(environ), known_keys=settings.redact_known_keys)
-    source = Source(session_id, loaded.entries, stored, redactor, __version__)
+    source = load_source(session_id, load_settings({}, environ), environ, err)
     made = build_markdown(source, read_conversation(source), make_style())
     out.write(made.decode("utf-8", "replace"))
     return 0
