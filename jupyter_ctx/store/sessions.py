@@ -8,6 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -166,7 +167,8 @@ class SessionStore:
             self._trash().put(folder, self._now())
         finally:
             lock.release()
-        self.empty_trash()
+        with suppress(StoreError):  # this one is deleted; a session that begins says what is left
+            self.empty_trash()
 
     def restore(self, session_id: str) -> SessionInfo:
         """Take a session out of the trash. Raises StoreError if it is not there."""

@@ -6,7 +6,9 @@ and longer while a session that was forked from it reads them.
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
 import re
 import shutil
@@ -27,8 +29,15 @@ FOLDER = "trash"
 KEEP_S = 30 * 24 * 3600.0
 """A deleted session can be restored for so many seconds (30 days: our own choice)."""
 
+NOTE_BYTES = 4_096
+"""So much is read of the note that says when a session was deleted."""
+
 _NOTE = "trashed.json"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+
+
+_NO_TRANSCRIPT = (errno.ENOENT, errno.EINVAL, errno.ELOOP, errno.ENXIO)
+"""There is none, or a link, pipe or device in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +85,31 @@ class Trash:
     def time_of(self, session_id: str) -> float:
         """Return when a session was deleted; if that is lost, when its folder changed last."""
         folder = self.path / session_id
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            return float(json.loads((folder / _NOTE).read_bytes())["at"])
+        with suppress(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            with os.fdopen(open_regular(folder / _NOTE), "rb") as file:
+                at = float(json.loads(file.read(NOTE_BYTES))["at"])
+            if math.isfinite(at):
+                return at
         with store_errors(folder, "read"):
             return folder.lstat().st_ctime
 
     def empty(self, now: float, older_s: float = KEEP_S) -> tuple[str, ...]:
         """Remove for good what was deleted `older_s` or longer before `now`; return the ids.
 
-        Raises StoreError.
+        One that cannot be removed holds up no other; then raises StoreError, of the first of them.
         """
-        old = [name for name in self.names() if now - self.time_of(name) >= older_s]
-        for name in old:
-            self._remove(name)
-        return tuple(old)
+        removed: list[str] = []
+        failed: list[StoreError] = []
+        for name in self.names():
+            try:
+                if now - self.time_of(name) >= older_s:
+                    self._remove(name)
+                    removed.append(name)
+            except StoreError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return tuple(removed)
 
     def _remove(self, session_id: str) -> None:
         """Remove a session, and the results that no session reads any more."""
@@ -125,8 +145,10 @@ def _origins(folder: Path) -> Iterable[str]:
     with store_errors(path, "read"):
         try:
             file = os.fdopen(open_regular(path), "rb", READ_BYTES)
-        except FileNotFoundError:
-            return found
+        except OSError as error:
+            if error.errno in _NO_TRANSCRIPT:
+                return found  # nobody can load it, so it reads nothing
+            raise
         with file:
             for line in file:
                 if b'"type":"session"' in line[:64]:

@@ -1,5 +1,7 @@
 """Laws of deleted sessions."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -196,3 +198,73 @@ def test_the_trash_is_private(store: SessionStore) -> None:
     assert store.home is not None
     assert mode_of(store.home / "trash") == 0o700
     assert mode_of(store.home / "trash" / "a" / "trashed.json") == 0o600
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_deleted_session_with_no_transcript_to_read_holds_up_no_other(
+    store: SessionStore, clock: Clock, kind: str
+) -> None:
+    """What stands in place of a transcript keeps nobody from deleting, nor the trash from emptying.
+
+    So it is in the trash and beside it.
+    """
+    for name in ("a", "b", "c"):
+        fill(store.create(name))
+    assert store.home is not None
+    for name in ("a", "c"):
+        path = store.home / "sessions" / name / "transcript.jsonl"
+        path.unlink()
+        os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    store.delete("a")
+    clock.at += KEEP_S
+
+    store.delete("b")
+
+    assert [one.info.session_id for one in store.trashed()] == ["b"]
+    clock.at += KEEP_S
+    assert store.empty_trash() == ("b",)
+    assert [info.session_id for info in store.list()] == ["c"]
+
+
+def test_a_session_that_cannot_be_removed_holds_up_no_other(
+    store: SessionStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is deleted is told as deleted, and the trash is emptied as far as that goes."""
+
+    def refuse(path: Path) -> None:
+        if path.name == "a":
+            raise PermissionError(13, "Permission denied", str(path))
+        removed(path)
+
+    for name in ("a", "b", "c"):
+        fill(store.create(name))
+    removed = shutil.rmtree
+    store.delete("a")
+    store.delete("b")
+    clock.at += KEEP_S
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+
+    store.delete("c")
+
+    assert {one.info.session_id for one in store.trashed()} == {"a", "c"}
+    with pytest.raises(StoreError, match="a could not be removed"):
+        store.empty_trash()
+    assert "was not emptied" in store.create("d").warnings[0]
+
+
+@pytest.mark.parametrize("note", ["pipe", '{"at":NaN}', '{"at":1e999}', '{"at":' + "9" * 400 + "}"])
+def test_a_note_that_says_no_time_is_as_good_as_lost(
+    store: SessionStore, clock: Clock, note: str
+) -> None:
+    """A deleted session goes after thirty days, whatever stands where its time should."""
+    fill(store.create("a"))
+    store.delete("a")
+    assert store.home is not None
+    path = store.home / "trash" / "a" / "trashed.json"
+    path.unlink()
+    os.mkfifo(path) if note == "pipe" else path.write_text(note)
+
+    clock.at = path.parent.lstat().st_ctime + KEEP_S - 1.0
+    assert store.empty_trash() == ()
+    clock.at += 2.0
+    assert store.empty_trash() == ("a",)
