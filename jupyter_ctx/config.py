@@ -53,8 +53,9 @@ class Settings:
 
     model: str = _setting(
         "",
-        "The model: `claude-…`, `openai:NAME`, `ollama:NAME`, or `demo`. Empty: "
-        "`claude-sonnet-5-5` if a key or a base URL is set, else `demo`.",
+        "The model: `claude-…`, `openai:NAME`, `ollama:NAME`, `bedrock:NAME`, `vertex:NAME`, or "
+        "`demo`; any other name is asked of the base URL. Empty: `claude-sonnet-5-5` if a key or a "
+        "base URL is set, else `demo`.",
     )
     permissions: PermissionMode = _setting(
         "ask",

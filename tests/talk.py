@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from jupyter_ctx.config import Settings
@@ -82,25 +82,27 @@ def talk(
     files: Files | None = None,
     permissions: Permissions | None = None,
     other: FakeAnthropic | None = None,
+    environ: Mapping[str, str] | None = None,
     **values: object,
 ) -> Iterator[Session]:
     """Open a session with `server`; `values` are settings. `kernel` None: that of fake `tools`.
 
     With a FakeOpenAI it talks Chat Completions, to the server's own model unless one is named.
-    `other` is a server of the other protocol, for a switch of the model.
+    `other` is a server of the other protocol, for a switch of the model; `environ` names servers
+    in another way.
     """
     family = "OPENAI" if isinstance(server, FakeOpenAI) else "ANTHROPIC"
     if family == "OPENAI" and model == MODEL:
         model = f"openai:{next(iter(server.models))}"
     settings = Settings(model=model, **values)  # type: ignore[arg-type]  # checked by Settings
-    environ = {f"{family}_BASE_URL": server.url, f"{family}_API_KEY": "sk-ant-test-0123456789"}
+    named = {f"{family}_BASE_URL": server.url, f"{family}_API_KEY": "sk-ant-test-0123456789"}
     if other is not None:
         beside = "ANTHROPIC" if family == "OPENAI" else "OPENAI"
-        environ |= {f"{beside}_BASE_URL": other.url, f"{beside}_API_KEY": "sk-ant-test-0123456789"}
+        named |= {f"{beside}_BASE_URL": other.url, f"{beside}_API_KEY": "sk-ant-test-0123456789"}
     redactor = Redactor({})
 
     def make_model(name: str) -> Model:
-        return make_named(name, settings, environ, redactor)
+        return make_named(name, settings, named if environ is None else environ, redactor)
 
     kernel = kernel or (tools.kernel if isinstance(tools, FakeTools) else FakeKernel())
     runner = LoopRunner()

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 PACKAGES = ("jupyter-ctx", "ipython", "ipykernel", "jupyterlab", "anthropic")
 KEY_NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-KEY_NAMES_BY_PREFIX = {"openai": ("OPENAI_API_KEY",), "ollama": ("OLLAMA_API_KEY",)}
+KEY_NAMES_BY_PREFIX = {
+    "openai": ("OPENAI_API_KEY",),
+    "ollama": ("OLLAMA_API_KEY",),
+    "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
+    "vertex": ("GOOGLE_APPLICATION_CREDENTIALS",),
+}
+UNASKED = ("bedrock:", "vertex:")
+"""The prefixes of providers that have nothing to ask which costs nothing."""
 NO_GAUGE = "%agent /context shows what the gauge would."
 RELOAD = "In JupyterLab reload the page; jupyter labextension list must name jupyter-ctx."
 
@@ -152,7 +159,10 @@ def _endpoint(wait: Wait, name: str, make_model: Callable[[str], Model]) -> Iter
     except CtxError as error:
         yield Finding("fault", "Endpoint", str(error))
     else:
-        yield Finding("ok", "Endpoint: it answers")
+        if name.startswith(UNASKED):
+            yield Finding("ok", "Endpoint: not asked; whether it lets you in, a prompt shows")
+        else:
+            yield Finding("ok", "Endpoint: it answers")
         source = SOURCE_TEXTS[facts.window_source]
         if facts.window_tokens:
             yield Finding("ok", f"Window: {facts.window_tokens:,} tokens, {source}")

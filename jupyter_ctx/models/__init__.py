@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\W_][\w.:/@+-]{0,199}")
 OPENAI_PREFIXES = ("openai:", "ollama:")
+CLOUD_PREFIXES = ("bedrock:", "vertex:")
 
 
 def choose_model(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -39,10 +40,10 @@ def make_model(
 ) -> Model:
     """Return the model called `name`.
 
-    `demo`; `openai:NAME` and `ollama:NAME` behind Chat Completions; any other name behind the
-    Messages API. Nothing is asked of the provider yet; a missing key shows at the first call.
-    Raises ConfigError on an empty name, a base URL that is none, and where the adapter's SDK is
-    not installed.
+    `demo`; `openai:NAME` and `ollama:NAME` behind Chat Completions; `bedrock:NAME` and
+    `vertex:NAME` on Amazon Bedrock and Vertex AI; any other name behind the Messages API. Nothing
+    is asked of the provider yet; a missing key shows at the first call. Raises ConfigError on an
+    empty name, a base URL that is none, and where the adapter's SDK is not installed.
     """
     if not name.strip():
         raise ConfigError("The model has no name: set JUPYTER_CTX_MODEL.", name="model")
@@ -55,9 +56,41 @@ def make_model(
         return DemoModel(find_prices(name, settings.prices))
     if name.startswith(OPENAI_PREFIXES):
         return _make_openai(name, settings, environ, redactor)
+    if name.startswith(CLOUD_PREFIXES):
+        return _make_cloud(name, settings, environ, redactor)
     from .anthropic import AnthropicModel
 
     return AnthropicModel(name, settings, environ, redactor)
+
+
+def find_url(name: str, settings: Settings, environ: Mapping[str, str]) -> str:
+    """Return where requests for model `name` go; "" is the provider's own address, or none.
+
+    Raises ConfigError if what is set is no address.
+    """
+    from .addresses import check_address
+
+    family = name.partition(":")[0]
+    variable = {
+        "openai": "OPENAI_BASE_URL",
+        "ollama": "",
+        "demo": "",
+        "bedrock": "ANTHROPIC_BEDROCK_BASE_URL",
+        "vertex": "ANTHROPIC_VERTEX_BASE_URL",
+    }.get(family, "ANTHROPIC_BASE_URL")
+    url = (settings.base_url or environ.get(variable, "")).strip()
+    return check_address(url, variable) if url else ""
+
+
+def _make_cloud(
+    name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
+) -> Model:
+    if name in CLOUD_PREFIXES:
+        raise ConfigError(f"{name!r} names no model: write {name}NAME.", name="model")
+    from .anthropic_clouds import BedrockModel, VertexModel
+
+    kind = BedrockModel if name.startswith("bedrock:") else VertexModel
+    return kind(name, settings, environ, redactor)
 
 
 def _make_openai(

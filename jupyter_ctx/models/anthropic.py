@@ -72,9 +72,10 @@ class AnthropicModel:
         self, name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
     ) -> None:
         self._name = name
+        self._model = name  # as the server calls it
         self._settings = settings
         self._environ = environ
-        self._base_url = find_base_url(settings, environ)
+        self._base_url = self._find_base_url()
         self._where = Where(
             url=shown_url(self._base_url),
             model=name,
@@ -105,8 +106,8 @@ class AnthropicModel:
         """
         reader = ReplyReader(self._where.url)
         params = build_params(request, self._wires, diagnoses=self._diagnoses)
-        opened = await self._open(params)
-        events = _raw_events(opened)
+        opened = await self._open({**params, "model": self._model})
+        events = self._events(opened)
         try:
             while not reader.is_done:
                 event = await self._next(events)
@@ -127,7 +128,7 @@ class AnthropicModel:
         """
         if self._facts is not None:
             return self._facts
-        facts = table_facts(self._name, self._settings)
+        facts = table_facts(self._name, self._settings, self._base_url)
         try:
             client = await self._connect()
             info = await self._translated(
@@ -153,7 +154,7 @@ class AnthropicModel:
         try:
             counted = await self._translated(
                 client.messages.count_tokens(
-                    model=request.model, **params, timeout=self._short_timeout()
+                    model=self._model, **params, timeout=self._short_timeout()
                 )
             )
         except ModelError as error:
@@ -181,15 +182,21 @@ class AnthropicModel:
                 self._client = self._make_client(sdk, credentials)
         return self._client
 
+    def _find_base_url(self) -> str:
+        return find_base_url(self._settings, self._environ)
+
+    def _events(self, opened: AsyncStream[RawMessageStreamEvent]) -> AsyncIterator[Any]:
+        """Return the events as they came: the SDK's types drop key order and unknown events."""
+        return type(opened).raw_events(opened.response)
+
     def _make_client(self, sdk: Any, credentials: Credentials) -> AsyncAnthropic:
-        timeout = sdk.Timeout(self._settings.timeout_s or None, connect=CONNECT_TIMEOUT_S)
         try:
             client = sdk.AsyncAnthropic(
                 api_key=credentials.api_key,
                 auth_token=credentials.auth_token,
                 base_url=self._base_url,
                 max_retries=0,
-                timeout=timeout,
+                timeout=self._timeout(sdk),
             )
         except Exception as error:
             raise self._ours(error) from None
@@ -253,6 +260,9 @@ class AnthropicModel:
     def _no_event(self, why: str) -> StreamBrokenError:
         text = f"The answer from {self._where.url} is no event stream ({why})"
         return StreamBrokenError(f"{text}; send the prompt again.")
+
+    def _timeout(self, sdk: Any) -> Any:
+        return sdk.Timeout(self._settings.timeout_s or None, connect=CONNECT_TIMEOUT_S)
 
     def _short_timeout(self) -> float:
         return min(FACTS_TIMEOUT_S, self._settings.timeout_s or FACTS_TIMEOUT_S)
@@ -334,11 +344,6 @@ def _has_profile(environ: Mapping[str, str]) -> bool:
         return (home / "configs").is_dir()
     except (OSError, RuntimeError):  # no home folder: no profile in it
         return False
-
-
-def _raw_events(opened: AsyncStream[RawMessageStreamEvent]) -> AsyncIterator[Any]:
-    """Return the events as they came: the SDK's own types drop key order and unknown events."""
-    return type(opened).raw_events(opened.response)
 
 
 def _count(value: object) -> int | None:

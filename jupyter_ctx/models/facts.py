@@ -13,6 +13,8 @@ Cache writes cost 1.25 × the input price for 5 minutes and 2 × for one hour, o
 model. OpenAI's (`openai:NAME`): prices and lengths as the data of pydantic/genai-prices 0.2.3 has
 them; of a length the part that a prompt may take, 128,000 tokens being the answer's from GPT-5 on.
 There, cache writes cost 1.25 × the input price from GPT-5.6 on, and nothing extra before it.
+Models in no table here: prices and windows as `price_data` finds them, which also has the prices of
+Bedrock and Vertex.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ from ..config import Settings
 from ..core.ports import ModelFacts, ThinkingMode
 from ..core.usage import Prices
 from ..errors import ConfigError
+from .price_data import look_up
 
+CLOUDS: Final = ("bedrock", "vertex")
+"""The prefixes of Anthropic's models at other providers, without their colon."""
 ThinkingOff: TypeAlias = Literal["", "disabled", "between_tools"]
 
 _SEEN: Final = "2026-11-30"
@@ -177,6 +182,10 @@ _COMPATIBLE: Final = replace(_STRANGER, factor_prior=_LOCAL)
 """A model behind Chat Completions of which nothing is known."""
 
 
+_CLOUD_NAME: Final = re.compile(r"\b(claude-[a-z0-9-]+?)(?:[-@]20\d{6})?(?:-v\d+(?::\d+)?)?$")
+"""`us.anthropic.claude-opus-4-8-v1:0` on Bedrock, `claude-opus-4-8@20260101` on Vertex AI."""
+
+
 def sees_images(name: str) -> bool | None:
     """Return whether the model sees images, None if the tables do not say."""
     return find_row(name).sees
@@ -189,29 +198,36 @@ def find_row(name: str) -> _Row:
         return OPENAI_TABLE.get(re.sub(r"-20\d\d-\d\d-\d\d$", "", bare), _COMPATIBLE)
     if family == "ollama":
         return _COMPATIBLE
+    if family in CLOUDS:
+        found = _CLOUD_NAME.search(bare)
+        name = found[1] if found else "claude-unknown"
     row = TABLE.get(re.sub(r"-20\d{6}$", "", name))
     if row is not None:
         return row
     return _NEW_CLAUDE if name.startswith("claude-") else _STRANGER
 
 
-def table_facts(name: str, settings: Settings) -> ModelFacts:
+def table_facts(name: str, settings: Settings, url: str = "") -> ModelFacts:
     """Return what is known without asking: the table's figures and the user's prices.
 
-    Raises ConfigError if the setting `prices` cannot be used for this model.
+    `url` is where requests go, "" for the provider's own address; it says whose data counts for a
+    model that our tables do not have. Raises ConfigError if the setting `prices` cannot be used for
+    this model.
     """
     row = find_row(name)
-    known = row.window_tokens is not None
+    window = row.window_tokens
+    if window is None:
+        window = look_up(name, url).window_tokens
     return ModelFacts(
         name=name,
-        window_tokens=row.window_tokens,
-        window_source="table" if known else "unknown",
+        window_tokens=window,
+        window_source="unknown" if window is None else "table",
         max_output_tokens=row.max_output_tokens,
-        prices=find_prices(name, settings.prices),
+        prices=find_prices(name, settings.prices, url),
         adaptive_thinking=row.adaptive,
         binds_thinking=row.binds,
         factor_prior=row.factor_prior,
-        max_images=max_images(row.window_tokens),
+        max_images=max_images(window),
         label=name,
     )
 
@@ -221,15 +237,22 @@ def max_images(window_tokens: int | None) -> int:
     return 600 if window_tokens is not None and window_tokens > 200_000 else 100
 
 
-def find_prices(name: str, overrides: Mapping[str, Mapping[str, float]]) -> Prices | None:
+def find_prices(
+    name: str, overrides: Mapping[str, Mapping[str, float]], url: str = ""
+) -> Prices | None:
     """Return the model's prices: the user's over the table's; None if nobody knows them.
+
+    `url` as for `table_facts`. What Bedrock and Vertex charge is in no table of ours.
 
     A user who gives `input` and `output` alone gets the usual cache prices: reads at 0.1 × input,
     writes at 1.25 × and 2 ×. Raises ConfigError on an unknown name, a figure that is no number or
     negative, and on an unknown model without both.
     """
     given = overrides.get(name)
-    table = find_row(name).prices
+    is_cloud = name.partition(":")[0] in CLOUDS
+    table = None if is_cloud else find_row(name).prices
+    if table is None:
+        table = look_up(name, url).prices
     if given is None:
         return table
     figures = _check_prices(name, given)

@@ -153,7 +153,7 @@ class OpenAIModel:
         """
         if self._facts is not None:
             return self._facts
-        facts = table_facts(self._name, self._settings)
+        facts = table_facts(self._name, self._settings, self._base_url)
         told = await ask_server(self._ask, self._base_url, self._model, is_ollama=self._is_ollama)
         if told.sees_images is not None:
             self._use(replace(self._dialect, sees_images=told.sees_images))

@@ -50,6 +50,13 @@ _STATUS_OF_TYPE: Final = {
     "unavailable_error": 503,
     "rate_limit_exceeded": 429,
     "exceed_context_size_error": 400,
+    # Amazon's event stream
+    "validationException": 400,
+    "modelTimeoutException": 408,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "modelStreamErrorException": 500,
+    "serviceUnavailableException": 503,
 }
 """An error event in a stream has a type and no status of its own, or one as its code."""
 
@@ -136,6 +143,8 @@ class Refusal:
 def read_refusal(status: int | None, body: object, response: object = None) -> Refusal:
     """Take an error answer apart: Anthropic's form, OpenAI's, FastAPI's, or any text; total."""
     headers: Mapping[str, str] = getattr(response, "headers", {})
+    if isinstance(body, list) and body:
+        body = body[0]  # Google's
     outer = body if isinstance(body, Mapping) else {}
     inner = outer.get("error")
     error = inner if isinstance(inner, Mapping) else outer

@@ -33,7 +33,8 @@ Result: TypeAlias = dict[str, Any] | list[Event] | Foreign | Broken
 class Exchange:
     """A request being answered; `broken` is the fault of its stream, if it has one."""
 
-    corrupt_text = 'event: content_block_delta\ndata: {"type": "content_block_del\n\n'
+    stream_type = "text/event-stream; charset=utf-8"
+    corrupt_text: str | bytes = 'event: content_block_delta\ndata: {"type": "content_block_del\n\n'
 
     def __init__(self, fake: FakeAnthropic, record: Recorded) -> None:
         self.fake = fake
@@ -68,12 +69,12 @@ class Exchange:
         self.record.error = body
         self.record.refused = self.record.refused or error is not self._scripted
 
-    def encode(self, event: tuple[str, dict[str, Any]]) -> str:
+    def encode(self, event: tuple[str, dict[str, Any]]) -> str | bytes:
         """Return an event as it goes over the wire."""
         name, data = event
         return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
-    def encode_error(self, kind: str) -> str:
+    def encode_error(self, kind: str) -> str | bytes:
         """Return an error in the stream as it goes over the wire."""
         error = ApiError(200, "Overloaded", type=kind)
         return f"event: error\ndata: {json.dumps(error.body(''))}\n\n"

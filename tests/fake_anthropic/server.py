@@ -186,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.fake.gate(event.name).wait(self.connection)
                 continue
             if not begun:
-                self._begin(200, "text/event-stream; charset=utf-8", exchange, headers)
+                self._begin(200, exchange.stream_type, exchange, headers)
                 begun = True
             if broken is not None and sent == broken.after and not self._break(broken, exchange):
                 return
@@ -214,8 +214,8 @@ class Handler(BaseHTTPRequestHandler):
             return True
         return False
 
-    def _chunk(self, text: str) -> None:
-        data = text.encode()
+    def _chunk(self, text: str | bytes) -> None:
+        data = text.encode() if isinstance(text, str) else text
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def _drop(self) -> None:
