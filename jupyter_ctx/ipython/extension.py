@@ -599,10 +599,12 @@ class Wiring:
 
     def known_facts(self, name: str) -> ModelFacts:
         """Return what is known of a model without asking anybody."""
+        from ..models import find_url
         from ..models.facts import find_prices, table_facts
 
         if name != DEMO_MODEL:
-            return table_facts(name, self.settings())
+            settings = self.settings()
+            return table_facts(name, settings, find_url(name, settings, os.environ))
         from ..models.demo import demo_facts
 
         return demo_facts(find_prices(name, self.settings().prices))
