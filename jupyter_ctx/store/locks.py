@@ -1,14 +1,23 @@
-"""One live kernel at a time writes a session; the operating system frees a dead one's lock."""
+"""One live kernel at a time writes a session, or a file that all share.
+
+The operating system frees a dead one's lock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .files import FILE_MODE
+from ..errors import StoreError
+from .files import FILE_MODE, make_folder, store_errors
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+WRITE_S = 5.0
+"""So long another kernel may take to write a file that all share, in seconds."""
 
 
 class BusyLockError(Exception):
@@ -44,3 +53,30 @@ class SessionLock:
     def release(self) -> None:
         """Free the lock; a second call does nothing."""
         self._lock.release()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Keep other kernels from writing the file at `path` meanwhile; its folder is made.
+
+    Raises StoreError if another one writes it for longer than 5 s, or there can be no lock here.
+    """
+    import filelock  # 50 ms, and only needed here
+
+    with store_errors(path):
+        make_folder(path.parent)
+        lock = filelock.FileLock(
+            path.with_name(f".{path.stem}.lock"), timeout=WRITE_S, mode=FILE_MODE
+        )
+        try:
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise StoreError(
+                f"{path} is being written by another kernel; try again.", path=str(path)
+            ) from error
+        except NotImplementedError as error:
+            raise OSError(str(error)) from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -11,14 +11,14 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..core.ports import Fact
 from ..core.preview import clean_text
 from ..errors import StoreError
-from .files import FILE_MODE, make_folder, open_regular, replace_file, store_errors
+from .files import open_regular, replace_file, store_errors
+from .locks import writing
 
 MOST_FACTS = 200
 """So many are kept; to keep another, one has to be taken out."""
@@ -26,8 +26,6 @@ MOST_BYTES = 128 * 1024
 """A larger file is none of ours: of it the beginning is read, and nothing is written."""
 MOST_FACT_CHARS = 1_000
 """So much is read of a line that was written by hand."""
-LOCK_S = 5.0
-"""So long another kernel may take to write it, in seconds."""
 HASH_CHARS = 16
 
 HEAD = """# What you told the agent in {project}
@@ -94,7 +92,7 @@ class MemoryFile:
     # On a thread of its own -----------------------------------------------------------------------
 
     def _add(self, facts: Sequence[str]) -> tuple[str, ...]:
-        with self._locked():
+        with writing(self.path), store_errors(self.path):
             text = self._load_whole()
             known = {_key(fact.text) for fact in _facts(text)}
             new: dict[str, str] = {}
@@ -117,7 +115,7 @@ class MemoryFile:
             return tuple(new.values())
 
     def _remove(self, facts: Sequence[str]) -> tuple[str, ...]:
-        with self._locked():
+        with writing(self.path), store_errors(self.path):
             lines = self._load_whole().splitlines(keepends=True)
             wanted = {_key(fact) for fact in facts}
             gone: list[str] = []
@@ -151,30 +149,6 @@ class MemoryFile:
 
     def _save(self, text: str) -> None:
         replace_file(self.path, text.encode("utf-8", "surrogateescape"))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep other kernels from writing meanwhile. Raises StoreError."""
-        import filelock  # 50 ms, and needed by the first fact only
-
-        with store_errors(self.path):
-            make_folder(self.path.parent)
-            lock = filelock.FileLock(
-                self.path.with_name(f".{self.path.stem}.lock"), timeout=LOCK_S, mode=FILE_MODE
-            )
-            try:
-                lock.acquire()
-            except filelock.Timeout as error:
-                raise StoreError(
-                    f"{self.path} is being written by another kernel; try again.",
-                    path=str(self.path),
-                ) from error
-            except NotImplementedError as error:
-                raise OSError(str(error)) from error
-            try:
-                yield
-            finally:
-                lock.release()
 
 
 def _facts(text: str) -> tuple[Fact, ...]:

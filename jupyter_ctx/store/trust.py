@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
-from .files import FILE_MODE, make_folder, open_regular, replace_file, store_errors
+from .files import open_regular, replace_file, store_errors
+from .locks import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 VERSION = 1
 MOST_BYTES = 8 * 1024 * 1024
 """A larger file is none of ours."""
-LOCK_S = 5.0
-"""So long another kernel may take to write it, in seconds."""
 
 Row = tuple[str, str, str]
 """Real path, part, digest."""
@@ -77,7 +75,7 @@ class TrustFile:
             ]
             self._kept[folder] = frozenset(_rows(change(listed)))
             return
-        with self._locked(self._path):
+        with writing(self._path):
             folders = dict(self._read())
             folders[folder] = change(list(_listed(folders.get(folder))))
             if not folders[folder]:
@@ -85,27 +83,6 @@ class TrustFile:
             data = json.dumps({"version": VERSION, "folders": folders}, indent=1) + "\n"
             with store_errors(self._path):
                 replace_file(self._path, data.encode())
-
-    @contextmanager
-    def _locked(self, path: Path) -> Iterator[None]:
-        """Keep other kernels from writing the file meanwhile. Raises StoreError."""
-        import filelock  # 50 ms, and only needed here
-
-        with store_errors(path):
-            make_folder(path.parent)
-            lock = filelock.FileLock(path.with_name(".trust.lock"), LOCK_S, mode=FILE_MODE)
-            try:
-                lock.acquire()
-            except filelock.Timeout as error:
-                raise StoreError(
-                    f"{path} is being written by another kernel; try again.", path=str(path)
-                ) from error
-            except NotImplementedError as error:
-                raise OSError(str(error)) from error
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _read(self) -> Mapping[str, Any]:
         """Return the folders of the file, {} if there is none. Raises StoreError."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_ctx.core.ports import Fact
 from jupyter_ctx.errors import StoreError
-from jupyter_ctx.store import memory
+from jupyter_ctx.store import locks, memory
 from jupyter_ctx.store.memory import MOST_BYTES, MOST_FACTS, MemoryFile, memory_path
 
 DAY = "2026-11-30"
@@ -223,7 +223,7 @@ def test_a_lock_that_is_held_is_an_error(file, monkeypatch):
     """Where another kernel does not let go, the fact is refused in a sentence."""
     import filelock
 
-    monkeypatch.setattr(memory, "LOCK_S", 0.0)
+    monkeypatch.setattr(locks, "WRITE_S", 0.0)
     add(file, CENTS)
     held = filelock.FileLock(file.path.with_name(f".{file.path.stem}.lock"))
     with held, pytest.raises(StoreError, match="another kernel"):
