@@ -70,7 +70,7 @@ from .core.ports import (
 )
 from .core.prefix import PrefixBreak
 from .core.preparation import State
-from .core.preview import clean_text
+from .core.preview import clean_text, name_line
 from .core.prompt import Prompt
 from .core.recovery import RetryLimits
 from .core.rewind import Rewind, plan_rewind, put_back_edits
@@ -177,7 +177,7 @@ class Session:
         """Record system prompt and tools as they stay; `surroundings` as `Start.describe` gives."""
         engine, place = self._engine, self._place
         system = load_prompt("system").format(
-            cwd=place.cwd, platform=place.platform, date=place.date
+            cwd=name_line(place.cwd), platform=place.platform, date=place.date
         )
         if surroundings:
             system = f"{system.rstrip()}\n\n{surroundings.strip()}\n"

@@ -30,6 +30,13 @@ def clean_text(text: str) -> str:
     return _INVALID.sub("\ufffd", text)
 
 
+def name_line(name: str) -> str:
+    """Return a name that others gave on one line; what is not seen, or ends a line, is spelled."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in name
+    )
+
+
 def count_lines(text: str) -> int:
     """Return the number of lines; a newline at the very end begins no further one."""
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)

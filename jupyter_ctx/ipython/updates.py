@@ -30,6 +30,7 @@ from ..core.ports import (
     SetOutputs,
     Update,
 )
+from ..core.preview import name_line
 from ..tools.notebook import load_views
 from ..tools.outline import CellView
 from ..tools.seen import Seen
@@ -252,7 +253,7 @@ def _tell(
     changes = diff(old, now)
     news = tell_changes(changes, views, state.source, most_chars, keep)
     if changes.cwd:
-        news.text += f"\nThe working folder is now {around.folder}."
+        news.text += f"\nThe working folder is now {name_line(around.folder)}."
     return news
 
 

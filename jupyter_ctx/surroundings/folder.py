@@ -26,6 +26,8 @@ SKILLS_NAME = f"{OWN_FOLDER}/skills"
 MCP_NAME = ".mcp.json"
 MOST_SKILLS = 200
 """So many folders of one skills folder are looked at."""
+MOST_OWN_BYTES = 8 * 1024 * 1024
+"""So large may the user's own settings be: no hook that guards is lost for their size."""
 MOST_FOLDERS = 32
 """So many folders, the nearest ones, are looked through for context files."""
 
@@ -207,7 +209,7 @@ class Folder:
         if self._home is None:
             return
         path = self._home / "settings.json"
-        found = read_own(str(path))
+        found = read_own(str(path), MOST_OWN_BYTES)
         for offer in settings_offers(found, str(path)) if found is not None else ():
             if offer.kind in ("hooks", "mcpServers"):
                 own = str(self._home)

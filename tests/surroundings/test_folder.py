@@ -240,6 +240,17 @@ def test_extensions_say_where_they_come_from(tmp_path: Path) -> None:
     assert (after[1].source, after[1].folder) == (".mcp.json", str(root))
 
 
+def test_hooks_of_a_long_file_of_the_user_s_own_count(tmp_path: Path) -> None:
+    """A guard of the user's own is in force in a settings file of any usual length."""
+    root, home = make_repository(tmp_path / "p"), tmp_path / "home"
+    prices = {f"model-{n}": {"input": 1.0} for n in range(10_000)}
+    write(home / "settings.json", json.dumps({"prices": prices, "hooks": {"PreToolUse": []}}))
+
+    (found,) = folder_of(root, home).extensions()["hooks"]
+
+    assert found.value == {"PreToolUse": []}
+
+
 def test_own_skills_need_no_trust_and_stand_first(tmp_path: Path) -> None:
     """A skill of the home is in force at once, also by a link; a project's of that name is not."""
     root, home = make_repository(tmp_path / "p"), tmp_path / "home"
