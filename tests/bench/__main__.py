@@ -25,6 +25,7 @@ BENCHES = (
     "search",
     "economy",
     "replay",
+    "replay_openai",
     "panel",
 )
 
