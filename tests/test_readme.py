@@ -13,6 +13,7 @@ import pytest
 
 from jupyter_ctx.config import SETTING_NAMES, env_name, read_env
 from jupyter_ctx.surroundings.folder import CONTEXT_NAMES
+from jupyter_ctx.tools.mcp_entries import FOLDER_VARIABLES
 
 from .kernels import Ran, RealKernel, running_kernel
 
@@ -87,11 +88,11 @@ def test_the_settings_example_takes_effect(ran: list[Ran], kernel: RealKernel) -
 
 
 def test_every_variable_named_is_one_that_is_read() -> None:
-    """Each `JUPYTER_CTX_…` on the page is a setting's, or the switch of the prompt cache."""
+    """Each `JUPYTER_CTX_…` on the page is a setting's, the cache's switch, or a server's folder."""
     named = set(re.findall(r"\bJUPYTER_CTX_[A-Z_]+\b", README)) - {"JUPYTER_CTX_NAME"}
 
     known = {env_name(name) for name in SETTING_NAMES}
-    assert named - known == {"JUPYTER_CTX_DISABLE_PROMPT_CACHE"}
+    assert named - known == {"JUPYTER_CTX_DISABLE_PROMPT_CACHE", FOLDER_VARIABLES[0]}
     assert read_env({"JUPYTER_CTX_DISABLE_PROMPT_CACHE": "1"}) == {"prompt_cache": False}
 
 
