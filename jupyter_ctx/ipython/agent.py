@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..core.blocks import ToolUse
     from ..core.events import CtxEvent, TurnFinished
     from ..session import Session
+    from ..store.sessions import Fork
     from ..surroundings import Folder
     from ..tools.mcp import McpServers, ServerReport
     from .asked import Asked
@@ -99,6 +100,10 @@ class Opener(Protocol):
         """Return the settings in force. Raises ConfigError."""
         ...
 
+    def kept_settings(self) -> Settings:
+        """Return them for a turn that runs: files that broke meanwhile are as they last were."""
+        ...
+
     def redact(self, text: str) -> str:
         """Return `text` without the program's own keys."""
         ...
@@ -111,7 +116,9 @@ class Opener(Protocol):
         """Start a session. Raises CtxError."""
         ...
 
-    def open_stored(self, session_id: str | None, current: str | None) -> Opened:
+    def open_stored(
+        self, session_id: str | None, current: str | None, fork: Fork = "held"
+    ) -> Opened:
         """Open a session; None: the newest of this folder but the current one. Raises CtxError."""
         ...
 
@@ -245,7 +252,7 @@ class Agent:
     @property
     def permission_mode(self) -> PermissionMode:
         """The mode in force."""
-        return self.opener.settings().permissions
+        return self.opener.kept_settings().permissions
 
     @property
     def on_event(self) -> Callable[[CtxEvent], None]:
@@ -260,12 +267,12 @@ class Agent:
         """Leave the session and start another. Raises BusyError while a turn runs."""
         return self._replace(self.opener.open_new)
 
-    def resume(self, session_id: str | None) -> Session:
-        """Go on with a stored session. Raises StoreError, and BusyError while a turn runs."""
+    def resume(self, session_id: str | None, *, fork: Fork = "held") -> Session:
+        """Go on with a stored session, or a copy. Raises StoreError, BusyError in a turn."""
         current = None if self._opened is None else self._opened.session.id
-        if session_id is not None and session_id == current:
+        if session_id is not None and session_id == current and fork != "always":
             raise PromptError(f"Session {session_id} is the one that is open here.")
-        return self._replace(lambda: self.opener.open_stored(session_id, current))
+        return self._replace(lambda: self.opener.open_stored(session_id, current, fork))
 
     @property
     def sessions(self) -> Shelf:
@@ -534,8 +541,7 @@ class Agent:
         if is_first:
             self._notes.append(_model_note(session, opened.why))
         if opened.resumed:
-            self._notes.append((RESTARTED_TITLE if is_first else ELSEWHERE_TITLE, ""))
-            session.add_startup_note(RESTARTED_NOTE if is_first else ELSEWHERE_NOTE)
+            self._tell_lost(session, is_first=is_first)
         self._notes.extend((warning, "") for warning in opened.warnings)
         permissions = self.permissions
         warnings = permissions.take(session.id, opened.rules, opened.targets)
@@ -545,6 +551,15 @@ class Agent:
             self._notes.append(("", f"Still allowed in this session: {rules} (/permissions)"))
         if self.panel is not None:
             self.panel.take_session(is_first=is_first)
+
+    def _tell_lost(self, session: Session, *, is_first: bool) -> None:
+        """Tell person and model that the variables are not here, by name as far as known."""
+        from ..core.names import find_lost, lost_line
+
+        lost = lost_line(find_lost(session.transcript, self._shell.user_ns))
+        note = RESTARTED_NOTE if is_first else ELSEWHERE_NOTE
+        self._notes.append((RESTARTED_TITLE if is_first else ELSEWHERE_TITLE, lost))
+        session.add_startup_note(f"{note} {lost}".rstrip())
 
     def _tell(self, renderer: Renderer) -> None:
         """Show what is to be said about the session, once."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..panel.door import Door
     from ..panel.service import PanelService
     from ..session import Session
-    from ..store.sessions import AnySession, SessionStore
+    from ..store.sessions import AnySession, Fork, SessionStore
     from ..surroundings import Folder
     from ..surroundings.watch import FolderWatch
     from ..tools import Registry
@@ -189,12 +189,29 @@ class Wiring:
         self._hooks: LoadedHooks | None = None
         self._users: tuple[Callable[[Settings], None], ...] = ()
         self._folder: tuple[tuple[str, str, Path | None], Folder] | None = None
+        self._good: tuple[Settings, Settings] | None = None
 
     def settings(self) -> Settings:
         """Return the settings in force, without a home those of no file. Raises ConfigError."""
         own = self._own_settings()
         of_project = self._find_folder(own).settings()
-        return load_settings(self._explicit(), project=of_project) if of_project else own
+        found = load_settings(self._explicit(), project=of_project) if of_project else own
+        self._good = found, own
+        return found
+
+    def kept_settings(self) -> Settings:
+        """Return the settings in force; files that cannot be read any more are as they last were.
+
+        For what a turn asks while it runs: a file that is being edited ends none. Raises
+        ConfigError if there never were any.
+        """
+        try:
+            return self.settings()
+        except ConfigError:
+            if self._good is None:
+                raise
+            explicit: dict[str, Any] = dict(self._explicit())
+            return replace(self._good[0], **explicit)
 
     def _own_settings(self) -> Settings:
         """Return the settings without those of the project's folder. Raises ConfigError."""
@@ -207,6 +224,16 @@ class Wiring:
     def folder(self) -> Folder:
         """The project's folder, what it and the home add, and what of it is in force."""
         return self._find_folder(self._own_settings())
+
+    @property
+    def _kept_folder(self) -> Folder:
+        """The same for a turn that runs: found by the settings as they last could be read."""
+        try:
+            return self.folder
+        except ConfigError:
+            if self._good is None:
+                raise
+            return self._find_folder(self._good[1])
 
     def _find_folder(self, settings: Settings) -> Folder:
         from ..store.trust import TrustFile
@@ -248,7 +275,9 @@ class Wiring:
         notebook = place.find_notebook(self._shell.user_ns, os.environ)
         return self._open(self._create(self._store(settings), notebook), settings)
 
-    def open_stored(self, session_id: str | None, current: str | None) -> Opened:
+    def open_stored(
+        self, session_id: str | None, current: str | None, fork: Fork = "held"
+    ) -> Opened:
         """Open a session by id; None: the newest of this folder but the current one."""
         settings = self.settings()
         store = self._store(settings)
@@ -258,7 +287,7 @@ class Wiring:
             if found is None:
                 raise StoreError(f"There is no other session of the folder {folder}.", path=folder)
             session_id = found.session_id
-        return self._open(store.load(session_id), settings)
+        return self._open(store.load(session_id, fork=fork), settings)
 
     def make_shelf(self, current: str | None) -> Shelf:
         """Return the stored sessions; `current` is the id of the kernel's own."""
@@ -310,10 +339,10 @@ class Wiring:
                 seen=seen,
                 files=files,
                 memory=memory,
-                skills=lambda: self.folder.skills(),
+                skills=lambda: self._kept_folder.skills(),
             )
             workspace = ProjectWorkspace(
-                files.project, lambda: session.transcript, lambda: self.folder.skills()
+                files.project, lambda: session.transcript, lambda: self._kept_folder.skills()
             )
             servers = self._servers(files.project.root, tools, lambda: session)
             self._mcp = servers
@@ -430,7 +459,10 @@ class Wiring:
         from ..surroundings.watch import FolderWatch
 
         return FolderWatch(
-            lambda: self.folder, lambda: session().facts.window_tokens, os.environ, self.redact
+            lambda: self._kept_folder,
+            lambda: session().facts.window_tokens,
+            os.environ,
+            self.redact,
         )
 
     def _start(
@@ -603,11 +635,11 @@ class Wiring:
         from ..models.facts import find_prices, table_facts
 
         if name != DEMO_MODEL:
-            settings = self.settings()
+            settings = self.kept_settings()
             return table_facts(name, settings, find_url(name, settings, os.environ))
         from ..models.demo import demo_facts
 
-        return demo_facts(find_prices(name, self.settings().prices))
+        return demo_facts(find_prices(name, self.kept_settings().prices))
 
     def known_models(self) -> Sequence[str]:
         """Return the names of models that this version knows."""

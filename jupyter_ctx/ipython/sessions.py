@@ -94,13 +94,23 @@ class Shelf:
         """Say whether there is a session of that id, empty ones included."""
         return session_id in self.ids()
 
+    def look(self, session_id: str) -> SessionRow:
+        """Return one session with its state, whether or not a prompt was sent in it."""
+        is_held = self._store.is_open(session_id)
+        state: State = "here" if session_id == self._current else "elsewhere" if is_held else ""
+        return replace(self._row(session_id), state=state)
+
     def delete(self, session_id: str) -> SessionRow:
         """Move a session to the trash; return it. Raises PromptError if it is open here."""
         if session_id == self._current:
             raise PromptError("This session is open here; `/new` starts another one first.")
+        row = self._row(session_id)
+        self._store.delete(session_id)
+        return row
+
+    def _row(self, session_id: str) -> SessionRow:
         infos = (info for info in self._store.list() if info.session_id == session_id)
         info = next(infos, None)
-        self._store.delete(session_id)
         return SessionRow(session_id, "", None, None, None, 0.0) if info is None else row_of(info)
 
     def restore(self, session_id: str) -> SessionRow:

@@ -1,4 +1,4 @@
-"""What a page looks up in a session: a summary with what it replaced, outputs, a stored text.
+"""What a page looks up: a summary with what it replaced, outputs, a stored text, the sessions.
 
 Every answer is bounded, whatever is stored. Nothing here changes anything.
 """
@@ -6,17 +6,21 @@ Every answer is bounded, whatever is stored. Nothing here changes anything.
 from __future__ import annotations
 
 import json
+import math
+import ntpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.preview import clean_text
 from ..errors import PromptError, StoreError
 from ..ipython import wayback
+from ..ipython.plaintext import one_line
 from .calls import RefusedError
 from .history import items_by_turn, prompt_of
 from .wire import Item, bounded, cut
 
 if TYPE_CHECKING:
+    from ..ipython.sessions import SessionRow, Shelf
     from ..session import Session
 
 ITEMS_CHARS = 300_000
@@ -36,6 +40,15 @@ SHORT_CHARS = 400
 
 PROMPT_CHARS = 400_000
 """A prompt that takes more characters as JSON cannot be put back into a page's box."""
+
+MOST_SESSIONS = 100
+"""So many sessions are listed at once, the newest; the search finds every one."""
+
+TITLE_CHARS = 200
+"""So long a line of a listed session is: its title, its notebook, the text that was found."""
+
+MOST_COUNT = 10**9
+"""A stored count or sum above this is none that a session can have."""
 
 LEFT_OUT = "[Too large to show here: {chars:,} characters]"
 
@@ -248,3 +261,41 @@ def result(session: Session, tool_use_id: str, start: int) -> dict[str, object]:
         "next": start + len(shown) if len(text) > RESULT_CHARS else None,
         "chars": session.transcript.fates[tool_use_id].chars,
     }
+
+
+# Sessions ---------------------------------------------------------------------------------------
+
+
+def sessions(shelf: Shelf, text: str, full: bool) -> dict[str, object]:
+    """Return the newest sessions that have every word of `text`, and how many have.
+
+    In title or prompts; with `full`, in any message. Without words, the deleted ones come too.
+    Raises StoreError.
+    """
+    listed = shelf.find(text, full=full, most=MOST_SESSIONS)
+    trashed = () if text.strip() else shelf.trashed()[:MOST_SESSIONS]
+    return {
+        "rows": [session_row(row) for row in listed.rows],
+        "total": listed.total,
+        "trashed": [session_row(row) for row in trashed],
+    }
+
+
+def session_row(row: SessionRow) -> Item:
+    """Return a stored session as a page lists it: every text one line, every number one."""
+    turns, cost = row.turns, row.cost_usd
+    return {
+        "id": row.id,
+        "title": one_line(row.title, TITLE_CHARS),
+        "notebook": None if row.notebook is None else _file_name(row.notebook),
+        "turns": turns if turns is not None and 0 <= turns <= MOST_COUNT else None,
+        "cost_usd": cost if cost is not None and 0 <= cost <= MOST_COUNT else None,
+        "updated": row.updated if math.isfinite(row.updated) else 0.0,
+        "state": row.state,
+        "found": row.found,
+        "excerpt": one_line(row.excerpt, TITLE_CHARS),
+    }
+
+
+def _file_name(path: str) -> str:
+    return one_line(ntpath.basename(path), TITLE_CHARS)

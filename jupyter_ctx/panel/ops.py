@@ -5,6 +5,7 @@ An operation gets service, call and arguments; it returns the result, or None if
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,6 +49,13 @@ def _number(args: Args, name: str, default: int | None = None, least: int = 0) -
     value = args.get(name, default)
     if type(value) is not int or value < least:
         raise RefusedError("bad", f"`{name}` is a whole number from {least} on.")
+    return value
+
+
+def _flag(args: Args, name: str) -> bool:
+    value = args.get(name)
+    if not isinstance(value, bool):
+        raise RefusedError("bad", f"`{name}` is true or false.")
     return value
 
 
@@ -374,6 +382,103 @@ def _run_once(
     service.run_work(Work(run, end))
 
 
+# Sessions ---------------------------------------------------------------------------------------
+
+MOST_ID_CHARS = 200
+
+
+def _sessions(service: PanelService, call: Call, args: Args) -> None:
+    from . import lookups
+
+    text, full = _text(args, "text", most=1_000), _flag(args, "full")
+    _look_beside(service, call, lambda: lookups.sessions(service.agent.sessions, text, full))
+
+
+def _delete_session(service: PanelService, call: Call, args: Args) -> None:
+    session_id = _text(args, "id", most=MOST_ID_CHARS)
+
+    def delete() -> Result:
+        service.agent.sessions.delete(session_id)
+        return {}
+
+    _look_beside(service, call, delete)
+
+
+def _restore_session(service: PanelService, call: Call, args: Args) -> None:
+    session_id = _text(args, "id", most=MOST_ID_CHARS)
+
+    def restore() -> Result:
+        service.agent.sessions.restore(session_id)
+        return {}
+
+    _look_beside(service, call, restore)
+
+
+def _look_beside(service: PanelService, call: Call, act: Callable[[], Result]) -> None:
+    """Do something with what is stored on a thread of its own, and answer with what it gave."""
+
+    async def run() -> None:
+        try:
+            service.answer(call, await asyncio.to_thread(act))
+        except Exception as error:
+            service.refuse(call, error)
+
+    service.do(run)
+
+
+def _resume(service: PanelService, call: Call, args: Args) -> None:
+    """Go on with a stored session; answered when it is open, or when it waits for a cell."""
+    session_id, as_copy = _text(args, "id", most=MOST_ID_CHARS), _flag(args, "copy")
+    agent, told = service.agent, False
+
+    async def run() -> AsyncGenerator[CtxEvent, None]:
+        nonlocal told
+        if not as_copy:
+            await asyncio.to_thread(_check_free, service, session_id)
+        if service.is_kept_from_main:
+            told = True
+            service.answer(call, {"waits": True})
+        await agent.bridge.call(
+            lambda: agent.resume(session_id, fork="always" if as_copy else "never")
+        )
+        if not told:
+            told = True
+            service.answer(call, {"waits": False})
+        return
+        yield
+
+    def end(error: BaseException | None) -> None:
+        if error is None and told:
+            return
+        error = error or PromptError("It was stopped before the session was open.")
+        if told:
+            title = cut(str(error), 2_000)
+            service.tell({"kind": "failed", "id": None, "title": title, "detail": "", "text": ""})
+        else:
+            service.refuse(call, error)
+
+    service.run_work(Work(run, end))
+
+
+def _check_free(service: PanelService, session_id: str) -> None:
+    """Raise RefusedError where another kernel has the session open, StoreError if it is gone."""
+    from . import lookups
+
+    row = service.agent.sessions.look(session_id)
+    if row.state == "elsewhere":
+        shown = lookups.session_row(row)
+        name = shown["title"] or session_id
+        where = "" if shown["notebook"] is None else f" of {shown['notebook']}"
+        raise RefusedError(
+            "elsewhere",
+            f"Another kernel has been using “{name}”{where}. "
+            "Two kernels never write to one session.",
+        )
+
+
+# Settings ---------------------------------------------------------------------------------------
+
+
 def _configure(service: PanelService, call: Call, args: Args) -> Result:
     settings = args.get("settings")
     if not isinstance(settings, dict):
@@ -430,6 +535,10 @@ OPS: Mapping[str, Op] = {
     "undo_edit": _undo_edit,
     "forget": _forget,
     "rewind": _rewind,
+    "sessions": _sessions,
+    "resume": _resume,
+    "delete_session": _delete_session,
+    "restore_session": _restore_session,
     "configure": _configure,
     "set_mode": _set_mode,
     "set_model": _set_model,

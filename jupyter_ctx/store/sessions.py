@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from .._version import __version__
 from ..core.blocks import Message, Text, title_of, user, without_thinking
@@ -31,6 +31,9 @@ FOLDER = "sessions"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 AnySession: TypeAlias = OpenSession | MemorySession
+
+Fork: TypeAlias = Literal["held", "never", "always"]
+"""When a session is loaded as a copy: where another kernel has it open, never, or in any case."""
 
 
 class SessionStore:
@@ -65,17 +68,26 @@ class SessionStore:
         except StoreError as error:
             return _in_memory([entry], [_memory_warning(str(error))])
 
-    def load(self, session_id: str) -> AnySession:
+    def load(self, session_id: str, *, fork: Fork = "held") -> AnySession:
         """Open a session; what could not be loaded is said in its `warnings`.
 
         Calls that a killed kernel left open are answered, and that is stored. A session that is
-        open elsewhere is forked: the new one has another id. Raises StoreError if there is no such
-        session, or nothing of it can be read; its files are then left as they are.
+        open elsewhere is forked: the new one has another id; `fork` says otherwise. Raises
+        StoreError if there is no such session, nothing of it can be read, or it is open elsewhere
+        and may not be forked; its files are then left as they are.
         """
         folder = self._existing(session_id)
+        if fork == "always":
+            return self._fork(folder, session_id, f"This is a copy of session {session_id}")
         lock, warnings = _lock(folder, LOOK_S)
         try:
             if lock is None and not warnings:
+                if fork == "never":
+                    raise StoreError(
+                        f"Session {session_id} is open in another kernel; only a copy of it can "
+                        "go on here.",
+                        path=str(folder),
+                    )
                 said = (
                     f"Session {session_id} is open in another kernel; this one goes on as its copy"
                 )

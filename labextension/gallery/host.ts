@@ -1,7 +1,8 @@
 /** A host with nothing behind it: draws as the widget's does, answers with sample data. */
 
 import { OutputHost } from '../src/widget/host';
-import { COMPLETIONS, SUMMARY } from './sample';
+import { CallError } from '../src/host';
+import { COMPLETIONS, HELD_TEXT, sessionsFor, SUMMARY } from './sample';
 
 /** When it is in the gallery: 42 seconds into the running turn. */
 export const NOW_S = 1_790_000_042;
@@ -9,7 +10,8 @@ export const NOW_S = 1_790_000_042;
 export class GalleryHost extends OutputHost {
   readonly calls: { readonly op: string; readonly args: unknown }[] = [];
 
-  constructor() {
+  /** `isNew`: nothing was asked of the agent before. */
+  constructor(isNew: boolean) {
     super((op, args) => {
       this.calls.push({ op, args });
       switch (op) {
@@ -17,6 +19,10 @@ export class GalleryHost extends OutputHost {
           return Promise.resolve(SUMMARY);
         case 'complete':
           return Promise.resolve(COMPLETIONS);
+        case 'sessions':
+          return Promise.resolve(sessionsFor(String(args['text']), isNew));
+        case 'resume':
+          return Promise.reject(new CallError('elsewhere', HELD_TEXT));
         default:
           return Promise.resolve({});
       }

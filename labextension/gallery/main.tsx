@@ -37,7 +37,7 @@ document.body.style.cssText =
 const scene = SCENES[name];
 const main = document.querySelector('main');
 if (scene && main) {
-  const host = new GalleryHost();
+  const host = new GalleryHost(name === 'first-run');
   window.sceneCalls = host.calls;
   main.style.cssText = `width:${width}px;height:${height}px`;
   const root = createRoot(main);

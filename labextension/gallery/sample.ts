@@ -1,7 +1,7 @@
 /** Sample data of the drawn interface; all figures add up. */
 
 import type { PanelEvent } from '../src/state';
-import type { ICompletions, ISummary, Item } from '../src/panel';
+import type { ICompletions, ISessionRow, ISessions, ISummary, Item } from '../src/panel';
 import measured from '../../tests/fixtures/wire/context_measured.json';
 import estimate from '../../tests/fixtures/wire/context_estimate.json';
 
@@ -213,3 +213,68 @@ export const COMPLETIONS: ICompletions = {
     { text: '@cell:5', detail: "cohort = df.merge(users, on='email')", kind: 'cell' }
   ]
 };
+
+// Sessions ----------------------------------------------------------------------------------------
+
+const DAY_S = 24 * 3600;
+
+function session(id: string, title: string, more: Partial<ISessionRow>): ISessionRow {
+  const rest = { turns: 7, cost_usd: 1.06, updated: AT - 600, state: '', found: '' } as const;
+  return { id, title, notebook: 'churn.ipynb', ...rest, excerpt: '', ...more };
+}
+
+const LISTED: readonly ISessionRow[] = [
+  session('s1', 'Churn by cohort', { state: 'here' }),
+  session('s2', 'Refund outliers', {
+    notebook: 'refunds.ipynb',
+    turns: 4,
+    cost_usd: 0.22,
+    updated: AT - 9_000,
+    state: 'elsewhere'
+  }),
+  session('s3', 'Why does the nightly import of the 2025 export take four hours, and since when?', {
+    notebook: 'import-of-the-nightly-export-2025.ipynb',
+    turns: 1,
+    cost_usd: 0.004,
+    updated: AT - DAY_S
+  }),
+  session('s4', 'Load the 2024 export', {
+    notebook: 'import.ipynb',
+    turns: 19,
+    cost_usd: 3.4,
+    updated: AT - 6 * DAY_S
+  }),
+  session('s5', 'Plans by country', { turns: null, cost_usd: null, updated: AT - 400 * DAY_S })
+];
+
+const EXCERPTS: Readonly<Record<string, string>> = {
+  s1: '…a left join on user_id keeps all 9,020…',
+  s2: '…try a left join and count nulls…',
+  s4: '…then left join plans by code…'
+};
+
+const FOUND: readonly ISessionRow[] = LISTED.flatMap(row => {
+  const excerpt = EXCERPTS[row.id];
+  return excerpt === undefined ? [] : [{ ...row, found: 'prompt', excerpt }];
+});
+
+const TRASHED: readonly ISessionRow[] = [
+  session('s6', 'Try the new join', { updated: AT - 2 * DAY_S, state: 'deleted', cost_usd: 0.08 })
+];
+
+/** What a search finds: all without words, three for "left join", else nothing. */
+export function sessionsFor(text: string, isNew: boolean): ISessions {
+  if (isNew) {
+    const current = session('s1', '', { state: 'here', turns: 0, cost_usd: 0 });
+    return { rows: text === '' ? [current] : [], total: 1, trashed: [] };
+  }
+  if (text === '') {
+    return { rows: LISTED, total: 41, trashed: TRASHED };
+  }
+  return text === 'left join'
+    ? { rows: FOUND, total: 3, trashed: [] }
+    : { rows: [], total: 0, trashed: [] };
+}
+
+export const HELD_TEXT =
+  'Another kernel has been using “Refund outliers” of refunds.ipynb. Two kernels never write to one session.';

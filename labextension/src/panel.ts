@@ -476,6 +476,36 @@ export interface IReinjected {
   readonly tokens: number;
 }
 
+export const SESSION_STATES = ['', 'here', 'elsewhere', 'deleted'] as const;
+export type SessionState = (typeof SESSION_STATES)[number];
+
+export const FOUND = ['', 'title', 'prompt', 'text'] as const;
+
+/**
+ * A stored session. `updated` is when it was used last, of a deleted one when it was deleted; `turns`
+ * and `cost_usd` are null where they are not known. `found` says which text has the words searched
+ * for, `excerpt` is one line around them.
+ */
+export interface ISessionRow {
+  readonly id: string;
+  readonly title: string;
+  readonly notebook: string | null;
+  readonly turns: number | null;
+  readonly cost_usd: number | null;
+  readonly updated: number;
+  readonly state: SessionState;
+  readonly found: (typeof FOUND)[number];
+  readonly excerpt: string;
+}
+
+/** The newest sessions that were searched for; `total` is how many there are. */
+export interface ISessions {
+  readonly rows: readonly ISessionRow[];
+  readonly total: number;
+  /** Deleted ones, the newest deleted first; only where no words were searched for. */
+  readonly trashed: readonly ISessionRow[];
+}
+
 /** A compaction opened: what it says, what it replaced, and whether it can be undone. */
 export interface ISummary {
   readonly n: number;
@@ -539,6 +569,15 @@ export interface ICalls {
   /** Take facts out of the memory again; also while a turn runs. */
   readonly forget: { args: { facts: readonly string[] }; result: Fields };
   readonly rewind: { args: { turn: number }; result: Fields };
+  /** In titles and prompts; `full`: in every message. */
+  readonly sessions: { args: { text: string; full: boolean }; result: ISessions };
+  /** Go on with a session, or with a copy; `waits`: a cell runs, it is opened after that. */
+  readonly resume: {
+    args: { id: string; copy: boolean };
+    result: { readonly waits: boolean };
+  };
+  readonly delete_session: { args: { id: string }; result: Fields };
+  readonly restore_session: { args: { id: string }; result: Fields };
   readonly configure: {
     args: { settings: Readonly<Record<string, unknown>> };
     result: { readonly refused: Readonly<Record<string, string>> };

@@ -24,11 +24,13 @@ import {
   CLOSED,
   CONDITIONS,
   DECISIONS,
+  FOUND,
   LEVELS,
   ORIGINS,
   OUTCOMES,
   PERMISSION_MODES,
   PLAN_STATES,
+  SESSION_STATES,
   TRIGGERS,
   UNQUEUED
 } from './panel';
@@ -40,6 +42,7 @@ import type {
   IPlanItem,
   IQueued,
   ISession,
+  ISessionRow,
   Item
 } from './panel';
 
@@ -190,6 +193,20 @@ const items: Read<readonly Item[]> = listOf(item);
 
 const PAGE = { items, first_turn: nullable(count), has_earlier: flag };
 
+const SESSIONS: Read<readonly ISessionRow[]> = listOf(
+  of({
+    id: text,
+    title: text,
+    notebook: nullable(text),
+    turns: nullable(count),
+    cost_usd: nullable(amount),
+    updated: amount,
+    state: oneOf(SESSION_STATES),
+    found: oneOf(FOUND),
+    excerpt: text
+  })
+);
+
 const reasons: Read<Readonly<Record<string, string>>> = (fields, name) => {
   const found = json(fields, name);
   return Object.fromEntries(Object.keys(found).map(key => [key, text(found, key)]));
@@ -243,6 +260,10 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   undo_edit: NOTHING,
   forget: NOTHING,
   rewind: NOTHING,
+  sessions: { rows: SESSIONS, total: count, trashed: SESSIONS },
+  resume: { waits: flag },
+  delete_session: NOTHING,
+  restore_session: NOTHING,
   configure: { refused: reasons },
   set_mode: NOTHING,
   set_model: { said: text }

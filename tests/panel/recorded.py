@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,9 @@ from jupyter_ctx.core.plan import PlanItem, count_done
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import AuthError, OverloadedError, StreamBrokenError
+from jupyter_ctx.ipython.sessions import SessionRow
 from jupyter_ctx.panel.history import find_turns, items_of
+from jupyter_ctx.panel.lookups import session_row
 from jupyter_ctx.panel.wire import (
     Around,
     Item,
@@ -498,6 +501,29 @@ def messages() -> list[dict[str, object]]:
     return [told[0], told[0], *told[1:]]
 
 
+def sessions_answer() -> dict[str, object]:
+    """Return the answer to `sessions`: one here, one elsewhere, one with hostile texts, deleted."""
+    churn = SessionRow("s1", "Churn by cohort", "work/churn.ipynb", 7, 1.06, AT, "here")
+    refunds = SessionRow("s2", "Refund outliers", "work/refunds.ipynb", 4, 0.22, AT, "elsewhere")
+    hostile = SessionRow(
+        "s3",
+        "<img src=x onerror=alert(1)>\n\u202egpj.exe \x1b[2J\ud800",
+        "C:\\work\\<b>.ipynb",
+        -1,
+        math.nan,
+        math.inf,
+        found="prompt",
+        turn=2,
+        excerpt="</mark><script>left join</script> \x00 left  join",
+    )
+    gone = SessionRow("s4", "Load the export", None, None, None, AT, "deleted")
+    return {
+        "rows": [session_row(row) for row in (churn, refunds, hostile)],
+        "total": 41,
+        "trashed": [session_row(gone)],
+    }
+
+
 CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "open", "args": {"turns": 30}},
     {"op": "earlier", "args": {"before": 31, "turns": 30}},
@@ -534,6 +560,10 @@ CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "undo_edit", "args": {"tool_use_id": None}},
     {"op": "forget", "args": {"facts": FACTS_KEPT}},
     {"op": "rewind", "args": {"turn": 2}},
+    {"op": "sessions", "args": {"text": "left join", "full": False}},
+    {"op": "resume", "args": {"id": "20261130-104000-a1b2c3", "copy": False}},
+    {"op": "delete_session", "args": {"id": "20261130-104000-a1b2c3"}},
+    {"op": "restore_session", "args": {"id": "20261130-104000-a1b2c3"}},
     {"op": "configure", "args": {"settings": {"permissions": "edits"}}},
     {"op": "set_mode", "args": {"mode": "plan"}},
     {"op": "set_model", "args": {"name": "demo"}},
@@ -557,6 +587,7 @@ def make_all() -> dict[str, object]:
             ],
         }
     made["open"] = {"about": open_answer.__doc__, "result": open_answer(), "then": messages()}
+    made["sessions"] = {"about": sessions_answer.__doc__, "result": sessions_answer()}
     made["calls"] = {"about": "Every call, with its arguments.", "calls": CALLS}
     found: dict[str, object] = json.loads(json.dumps(made))
     return found

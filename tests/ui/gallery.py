@@ -104,6 +104,44 @@ def focus_prompt(page: Page) -> None:
     page.get_by_role("textbox", name="Prompt").focus()
 
 
+def list_sessions(page: Page) -> None:
+    """Show the list of sessions."""
+    page.locator(".jctx-head button.title").click()
+    expect(page.get_by_role("listbox", name="Sessions")).to_be_visible()
+
+
+def search_sessions(page: Page) -> None:
+    """Search for words that three sessions have."""
+    list_sessions(page)
+    page.get_by_role("combobox", name="Search sessions").fill("left join")
+    expect(page.locator(".jctx-ses mark")).to_have_count(3)
+
+
+def find_no_session(page: Page) -> None:
+    """Search for words that no session has."""
+    list_sessions(page)
+    page.get_by_role("combobox", name="Search sessions").fill("zebra crossing")
+    expect(page.get_by_text("No session has")).to_be_visible()
+
+
+def delete_session(page: Page) -> None:
+    """Delete two sessions; the second is chosen still."""
+    list_sessions(page)
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Delete")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Delete")
+    expect(page.locator(".jctx-ses.gone")).to_have_count(3)
+
+
+def resume_held(page: Page) -> None:
+    """Choose the session that another kernel has."""
+    list_sessions(page)
+    page.get_by_role("option", name="Refund outliers").click()
+    expect(page.get_by_role("alertdialog")).to_be_visible()
+
+
 def nothing(_: Page) -> None:
     """Leave it as it is."""
 
@@ -126,6 +164,12 @@ STATES: dict[str, tuple[str, Act, int]] = {
     "plan-done": ("plan-done", nothing, 480),
     "stopped": ("stopped", nothing, 420),
     "compacting": ("compacting", nothing, 420),
+    "sessions": ("waiting", list_sessions, 560),
+    "sessions-found": ("finished", search_sessions, 380),
+    "sessions-none": ("finished", find_no_session, 320),
+    "sessions-deleted": ("finished", delete_session, 520),
+    "sessions-held": ("finished", resume_held, 560),
+    "sessions-new": ("first-run", list_sessions, 320),
     "first-run": ("first-run", focus_prompt, 580),
     "faults": ("faults", nothing, 760),
     "no-notebook": ("no-notebook", nothing, 360),

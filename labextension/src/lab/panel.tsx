@@ -213,7 +213,6 @@ export class AgentPanel extends ReactWidget {
       replaceLabel: replaceLabel(notebook),
       canInsert: notebook?.model?.readOnly === false,
       menu: this._parts.menu,
-      openSessions: null,
       examples: NO_EXAMPLES,
       sendOn: this._settings.sendOn,
       gauge: this._settings.gauge

@@ -30,8 +30,6 @@ export interface IActions {
   readonly canInsert: boolean;
   /** Further entries of the menu behind ⋯. */
   readonly menu: readonly IAction[];
-  /** Open the list of sessions; null where there is none. */
-  readonly openSessions: (() => void) | null;
   /** Prompts to begin with; what fits the notebook. */
   readonly examples: readonly string[];
   /** Which key sends; the other one begins a new line. */
@@ -46,7 +44,6 @@ export const NO_ACTIONS: IActions = {
   replaceLabel: null,
   canInsert: false,
   menu: [],
-  openSessions: null,
   examples: [],
   sendOn: 'enter',
   gauge: 'full',

@@ -8,7 +8,7 @@ import { Breakdown } from './breakdown';
 import { usePlace } from './context';
 import { formatPercent, gaugeSentence, isSized } from './format';
 import { MiniBar } from './bar';
-import { DownIcon, MoreIcon, PlusIcon, WarnIcon } from './icons';
+import { DownIcon, LeftIcon, MoreIcon, PlusIcon, WarnIcon } from './icons';
 import { Menu, useOutside } from './menu';
 
 interface IHeader {
@@ -17,19 +17,28 @@ interface IHeader {
   /** Run a command as if it were typed. */
   run: (command: string) => void;
   compact: () => void;
+  /** Whether the list of sessions stands below, in place of the conversation. */
+  isListing: boolean;
+  list: (isListing: boolean) => void;
 }
 
-export function Header({ conversation, state, run, compact }: IHeader): React.ReactElement {
+export function Header(props: IHeader): React.ReactElement {
+  const { conversation, state, run, compact, isListing, list } = props;
   const { actions } = usePlace();
   const title = conversation.session?.title || 'New session';
   const canRun = actions.fault === null && conversation.session !== null;
+  const showSessions = (): void => {
+    list(true);
+  };
   const menu = [
     ...(canRun
       ? [
+          ...(isListing ? [] : [{ label: 'Sessions', run: showSessions }]),
           { label: 'Compact now', run: compact },
           ...COMMANDS.map(({ label, command }) => ({
             label,
             run: () => {
+              list(false); // what it shows, shows there
               run(command);
             }
           }))
@@ -39,8 +48,29 @@ export function Header({ conversation, state, run, compact }: IHeader): React.Re
   ];
   return (
     <div className="jctx-head" role="toolbar" aria-label="Agent">
-      {actions.openSessions ? (
-        <button type="button" className="title" title="Sessions" onClick={actions.openSessions}>
+      {isListing ? (
+        <>
+          <button
+            type="button"
+            className="icon"
+            aria-label={`Back to ${title}`}
+            title="Back"
+            onClick={() => {
+              list(false);
+            }}
+          >
+            <LeftIcon />
+          </button>
+          <h3 className="title cut">Sessions</h3>
+        </>
+      ) : canRun ? (
+        <button
+          type="button"
+          className="title"
+          aria-haspopup="listbox"
+          title="Sessions"
+          onClick={showSessions}
+        >
           <span className="cut">{title}</span>
           <DownIcon />
         </button>
@@ -58,6 +88,7 @@ export function Header({ conversation, state, run, compact }: IHeader): React.Re
         title="New session"
         disabled={!canRun}
         onClick={() => {
+          list(false);
           run('/new');
         }}
       >
@@ -77,7 +108,6 @@ const COMMANDS = [
   { label: 'Cost', command: '/cost' },
   { label: 'Undo the last edit', command: '/undo' },
   { label: 'Permissions', command: '/permissions' },
-  { label: 'Sessions', command: '/sessions' },
   { label: 'All commands', command: '/help' },
   { label: 'Check my setup', command: '/doctor' }
 ] as const;

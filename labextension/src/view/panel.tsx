@@ -18,6 +18,8 @@ import { Header } from './header';
 import { Log } from './log';
 import { Fault, Refusal } from './notes';
 import { Plan } from './plan';
+import { SessionList } from './sessions';
+import type { ISessionListHandle } from './sessions';
 import { isTurn, runLine } from './words';
 
 export { NO_ACTIONS } from './context';
@@ -35,8 +37,10 @@ export interface IPanelProps {
 
 /** What a mount may do with its panel. */
 export interface IPanelHandle {
-  /** Focus the prompt. */
+  /** Focus the prompt, or the list of sessions where that is shown. */
   focus: () => void;
+  /** Show the list of sessions in place of the conversation. */
+  showSessions: () => void;
   /** Put a text where the caret is, and focus the prompt: `@cell:ID`, `@name`, `@path`. */
   insert: (text: string) => void;
   /** Put a text into the prompt, in front of what is there, and focus it. */
@@ -54,7 +58,9 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
   const root = React.useRef<HTMLDivElement>(null);
   const composer = React.useRef<IComposer>(null);
   const waiting = React.useRef(new Map<string, string>());
+  const sessions = React.useRef<ISessionListHandle>(null);
   const [refused, setRefused] = React.useState('');
+  const [wantsList, setWantsList] = React.useState(false);
   const place = React.useMemo(() => ({ host, actions }), [host, actions]);
 
   const activity = activityOf(conversation);
@@ -77,6 +83,9 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
   const take = React.useCallback((text: string) => {
     composer.current?.take(text);
   }, []);
+  const list = React.useCallback((isListing: boolean) => {
+    setWantsList(isListing);
+  }, []);
   const editQueued = useLatest((queued: IQueued) => {
     const edit = async (): Promise<void> => {
       const { text } = await ask(host, 'prompt', { turn: null, id: queued.id });
@@ -90,18 +99,36 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
   React.useImperativeHandle(
     handle,
     () => ({
-      focus: () => composer.current?.focus(),
-      insert: text => composer.current?.insert(text),
-      take,
-      send: run,
+      focus: () => {
+        (sessions.current ?? composer.current)?.focus();
+      },
+      showSessions: () => {
+        list(true);
+        sessions.current?.focus();
+      },
+      insert: text => {
+        list(false);
+        composer.current?.insert(text);
+      },
+      take: text => {
+        list(false);
+        take(text);
+      },
+      send: command => {
+        list(false);
+        run(command);
+      },
       stop
     }),
-    [take, run, stop]
+    [take, list, run, stop]
   );
 
   const words = runLine(activity, conversation, isStopping);
   const isOff = actions.fault !== null || session === null;
+  const isListing = wantsList && session !== null && !actions.fault;
+  useBack(isListing, composer);
   const takesFocus =
+    !isListing &&
     (composer.current?.isEmpty() ?? true) &&
     (root.current?.contains(root.current.ownerDocument.activeElement) ?? false);
   const next = (live?.turn ?? lastTurnOf(conversation)) + 1;
@@ -114,13 +141,13 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
   return (
     <Place.Provider value={place}>
       <div
-        className="jctx jctx-panel"
+        className={isListing ? 'jctx jctx-panel listing' : 'jctx jctx-panel'}
         ref={root}
         onKeyDown={event => {
           if (event.key === 'F6' && root.current) {
             event.preventDefault();
             event.stopPropagation();
-            toNextRegion(root.current, event.shiftKey ? -1 : 1);
+            toNextRegion(root.current, isListing ? LIST_REGIONS : REGIONS, event.shiftKey ? -1 : 1);
           } else if (event.key === '.' && (event.ctrlKey || event.metaKey) && isRunning) {
             event.preventDefault();
             event.stopPropagation();
@@ -133,9 +160,21 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
           state={state}
           run={run}
           compact={() => {
+            list(false);
             attempt(ask(host, 'compact', { focus: '' }));
           }}
+          isListing={isListing}
+          list={list}
         />
+        {isListing && (
+          <SessionList
+            ref={sessions}
+            isAwaited={activity === 'waiting'}
+            close={() => {
+              list(false);
+            }}
+          />
+        )}
         {actions.fault ? (
           <div className="jctx-main">
             <div className="jctx-log" role="log" aria-label="Conversation" tabIndex={0}>
@@ -277,15 +316,33 @@ function lastTurnOf({ log, session }: IConversation): number {
   return last?.turn ?? session?.turns ?? 0;
 }
 
+/** Once the list is gone, the focus that was in it goes to the prompt. */
+function useBack(isListing: boolean, composer: React.RefObject<IComposer>): void {
+  const wasListing = React.useRef(false);
+  React.useEffect(() => {
+    if (wasListing.current && !isListing) {
+      composer.current?.focus();
+    }
+    wasListing.current = isListing;
+  }, [isListing, composer]);
+}
+
 /** Regions in the order of F6: what waits, the conversation, the prompt, the head. */
 const REGIONS = ['.jctx-ask', '.jctx-log', '.jctx-box > textarea', '.jctx-head button'];
+const LIST_REGIONS = ['.jctx-find > input', '.jctx-shelf [role=listbox]', '.jctx-head button'];
+const AROUND = [
+  '.jctx-ask',
+  '.jctx-log',
+  '.jctx-dock',
+  '.jctx-find',
+  '.jctx-shelf [role=listbox]',
+  '.jctx-head'
+];
 
-function toNextRegion(root: HTMLElement, by: number): void {
-  const regions = REGIONS.flatMap(one => root.querySelector<HTMLElement>(one) ?? []);
+function toNextRegion(root: HTMLElement, names: readonly string[], by: number): void {
+  const regions = names.flatMap(one => root.querySelector<HTMLElement>(one) ?? []);
   const focused = root.ownerDocument.activeElement;
-  const inside = ['.jctx-ask', '.jctx-log', '.jctx-dock', '.jctx-head'].find(one =>
-    focused?.closest(one)
-  );
+  const inside = AROUND.find(one => focused?.closest(one));
   const at = regions.findIndex(region => inside && region.closest(inside));
   regions.at((at + by) % regions.length)?.focus();
 }
