@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ..config import Settings
-from ..core.blocks import Json
+from ..core.blocks import Json, images_of
 from ..core.ports import Delta, ModelFacts, Request
-from ..errors import AuthError, ModelError, RateLimitedError, StreamBrokenError
+from ..errors import (
+    AuthError,
+    ModelError,
+    PromptTooLongError,
+    RateLimitedError,
+    StreamBrokenError,
+    UnreachableError,
+)
 from .addresses import (
     PLACEHOLDER_KEY,
     TextRedactor,
@@ -32,7 +39,8 @@ from .anthropic_errors import translate
 from .anthropic_stream import ReplyReader
 from .anthropic_wire import MessageWires, build_params, build_prompt
 from .facts import max_images, table_facts
-from .refusals import Where, classify, read_refusal
+from .openai_facts import ask_server
+from .refusals import BLIND_WORDS, Where, classify, read_refusal
 from .wiretext import mend, parse_event
 
 if TYPE_CHECKING:
@@ -45,6 +53,8 @@ DEFAULT_URL: Final = "https://api.anthropic.com"
 CONNECT_TIMEOUT_S: Final = 10.0
 FACTS_TIMEOUT_S: Final = 10.0
 """For questions a turn can do without: the model's facts and a count."""
+LOAD_TIMEOUT_S: Final = 120.0
+"""How long a local server may take to load its model: the first turn would wait for that anyway."""
 DRAIN_TIMEOUT_S: Final = 1.0
 """How long the end of a finished stream is waited for, so that its connection can be used again."""
 
@@ -84,6 +94,7 @@ class AnthropicModel:
             redact=redactor.text,
         )
         self._wires = MessageWires()
+        self._counts = True
         self._diagnoses = asks_why_missed(settings, self._base_url)
         self._client: AsyncAnthropic | None = None
         self._facts: ModelFacts | None = None
@@ -105,8 +116,7 @@ class AnthropicModel:
         Closing the iterator, or cancelling its task, closes the connection.
         """
         reader = ReplyReader(self._where.url)
-        params = build_params(request, self._wires, diagnoses=self._diagnoses)
-        opened = await self._open({**params, "model": self._model})
+        opened = await self._open(request)
         events = self._events(opened)
         try:
             while not reader.is_done:
@@ -123,8 +133,9 @@ class AnthropicModel:
     async def load_facts(self) -> ModelFacts:
         """Return what is known of the model: the provider's figures over the bundled table's.
 
-        Asks once. A provider that does not say (no such endpoint, silent, busy, an answer of
-        another form) leaves the table's figures. Raises AuthError and UnreachableError.
+        Asks once; a compatible server in its own words too. A provider that does not say (no such
+        endpoint, silent, busy, an answer of another form) leaves the table's figures. Raises
+        AuthError and UnreachableError.
         """
         if self._facts is not None:
             return self._facts
@@ -141,14 +152,48 @@ class AnthropicModel:
                 raise
         else:
             facts = merge_facts(facts, info)
+        if facts.window_tokens is None or is_loopback(self._base_url):
+            try:
+                facts = await self._ask_server(facts)
+            except (RateLimitedError, StreamBrokenError):
+                return facts
         self._facts = facts
         return facts
+
+    async def _ask_server(self, facts: ModelFacts) -> ModelFacts:
+        """Ask a compatible server in its own words: window, output limit, sight."""
+        if facts.window_source == "api" or is_own_address(self._base_url):
+            return facts
+        told = await ask_server(self._ask, f"{self._base_url}/v1", self._model, is_ollama=False)
+        if told.sees_images is not None and told.sees_images != self._wires.sees_images:
+            self._wires = MessageWires(sees_images=told.sees_images)
+        return told.over(facts)
+
+    async def _ask(self, url: str, body: Json | None) -> Json:
+        """Ask a question that a turn can do without; {} where there is no usable answer."""
+        client = await self._connect()
+        seconds = LOAD_TIMEOUT_S if url.endswith("/api/generate") else FACTS_TIMEOUT_S
+        timeout = min(seconds, self._settings.timeout_s or seconds)
+        call: Awaitable[object] = (
+            client.get(url, cast_to=object, options={"timeout": timeout})
+            if body is None
+            else client.post(url, cast_to=object, body=body, options={"timeout": timeout})
+        )
+        try:
+            answer = await self._translated(call)
+        except (AuthError, UnreachableError, RateLimitedError, StreamBrokenError):
+            raise
+        except ModelError:
+            return {}
+        return answer if isinstance(answer, Mapping) else {}
 
     async def count_tokens(self, request: Request) -> int | None:
         """Return the provider's own count of the request's input, None if it has none.
 
         Raises a ModelError if the provider has one but refused or failed.
         """
+        if not self._counts:
+            return None
         params = build_prompt(request, self._wires)
         client = await self._connect()
         try:
@@ -159,6 +204,7 @@ class AnthropicModel:
             )
         except ModelError as error:
             if error.status in _NO_SUCH_ENDPOINT:
+                self._counts = False  # it is not asked again
                 return None
             raise
         found = getattr(counted, "input_tokens", None)
@@ -202,12 +248,25 @@ class AnthropicModel:
             raise self._ours(error) from None
         return cast("AsyncAnthropic", client)
 
-    async def _open(self, params: dict[str, Any]) -> AsyncStream[RawMessageStreamEvent]:
+    async def _open(self, request: Request) -> AsyncStream[RawMessageStreamEvent]:
+        """Send the request; once more where the server says that its model sees no images."""
         try:
-            return await self._send(params)
+            return await self._send(self._params(request))
         except UnicodeEncodeError:
             pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
-        return await self._send(mend(params))
+        except PromptTooLongError:
+            raise
+        except ModelError as error:
+            is_blind = self._wires.sees_images and BLIND_WORDS.search(str(error))
+            if not is_blind or not any(map(images_of, request.messages)):
+                raise
+            self._wires = MessageWires(sees_images=False)
+            return await self._open(request)
+        return await self._send(mend(self._params(request)))
+
+    def _params(self, request: Request) -> dict[str, Any]:
+        params = build_params(request, self._wires, diagnoses=self._diagnoses)
+        return {**params, "model": self._model}
 
     async def _send(self, params: dict[str, Any]) -> AsyncStream[RawMessageStreamEvent]:
         client = await self._connect()
@@ -311,6 +370,11 @@ def asks_why_missed(settings: Settings, base_url: str) -> bool:
     """
     if settings.cache_diagnostics != "auto":
         return settings.cache_diagnostics == "on"
+    return is_own_address(base_url)
+
+
+def is_own_address(base_url: str) -> bool:
+    """Say whether `base_url` is Anthropic's own."""
     host = (urlsplit(base_url).hostname or "").rstrip(".").lower()
     return host == "anthropic.com" or host.endswith(".anthropic.com")
 

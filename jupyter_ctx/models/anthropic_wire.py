@@ -7,30 +7,58 @@ bytes sent are those sent before plus what is new. Nothing is added that a reque
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from ..core.blocks import Block, Message, Text, Thinking, message_to_wire
+from ..core.blocks import (
+    Block,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    message_to_wire,
+)
 from ..core.ports import Breakpoint, Request
 from .facts import thinking_param
-from .wires import Wires
+from .wires import Wires, describe_unseen
 
 NO_TEXT: Final = "(no text)"
 _THINKING_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class MessageWires(Wires):
-    """Remembers the wire form of the last request's messages; one stands for each."""
+    """Remembers the wire form of the last request's messages; one stands for each.
 
-    def __init__(self) -> None:
-        super().__init__(lambda message: [build_message(message)])
+    `sees_images` False: images go as words.
+    """
+
+    def __init__(self, *, sees_images: bool = True) -> None:
+        self.sees_images = sees_images
+        super().__init__(lambda message: [build_message(message, sees_images=sees_images)])
 
 
-def build_message(message: Message) -> dict[str, object]:
+def build_message(message: Message, *, sees_images: bool = True) -> dict[str, object]:
     """Return the message as the API takes it, without what another protocol's model thought."""
     kept = tuple(block for block in message.content if not _is_foreign(block))
-    if len(kept) == len(message.content):
+    if not sees_images:
+        kept = tuple(map(_without_images, kept))
+    elif len(kept) == len(message.content):
         return message_to_wire(message)
     return message_to_wire(Message(message.role, kept or (Text(NO_TEXT),)))
+
+
+def _without_images(block: Block) -> Block:
+    """Return the block with words in the place of each image."""
+    if isinstance(block, Image):
+        return Text(describe_unseen(block))
+    if not isinstance(block, ToolResult):
+        return block
+    content = tuple(
+        Text(describe_unseen(each, block.tool_use_id)) if isinstance(each, Image) else each
+        for each in block.content
+    )
+    return replace(block, content=content)
 
 
 def _is_foreign(block: Block) -> bool:

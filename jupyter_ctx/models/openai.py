@@ -41,7 +41,7 @@ from .openai_errors import read, translate
 from .openai_facts import ask_server, is_official
 from .openai_stream import ReplyReader, SseLines
 from .openai_wire import Dialect, build_message, build_params, own_names
-from .refusals import Where, classify
+from .refusals import BLIND_WORDS, Where, classify
 from .wires import Wires
 from .wiretext import mend, parse_event
 
@@ -75,13 +75,6 @@ _MOST_OUTPUT: Final = re.compile(
     re.I,
 )
 _NO_USAGE: Final = re.compile(r"stream_options|include_usage", re.I)
-_BLIND: Final = re.compile(
-    r"image(s|_url)?\b.{0,40}(not supported|unsupported|not enabled|not allowed)"
-    r"|(not support|no endpoints found that support).{0,20}(image|vision|multimodal)"
-    r"|not a multimodal model|at most 0 image|mmproj|unknown variant .?image_url"
-    r"|required for image input",
-    re.I | re.S,
-)
 
 
 class OpenAIModel:
@@ -338,6 +331,6 @@ def find_dialect(dialect: Dialect, said: str, request: Request) -> Dialect | Non
         return replace(dialect, most_output=most) if most < (dialect.most_output or sent) else None
     if dialect.tells_usage and _NO_USAGE.search(said):
         return replace(dialect, tells_usage=False)
-    if dialect.sees_images and any(map(images_of, messages)) and _BLIND.search(said):
+    if dialect.sees_images and any(map(images_of, messages)) and BLIND_WORDS.search(said):
         return replace(dialect, sees_images=False)
     return None

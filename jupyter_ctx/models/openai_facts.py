@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from ..core.blocks import Json
 from ..core.ports import ModelFacts
+from .addresses import is_loopback
 
 Ask: TypeAlias = Callable[[str, Json | None], Awaitable[Json]]
 """Asks one address: GET, or POST of a body; {} where the server has no such thing."""
@@ -73,12 +74,17 @@ async def ask_server(ask: Ask, base_url: str, model: str, *, is_ollama: bool) ->
     if told.window_tokens is None:
         found = await ask(f"{root}/api/v0/models/{quote(model, safe='')}", None)
         told = told.or_else(read_entry(found))
+    if told.window_tokens is None and is_loopback(base_url):
+        told = told.or_else(await _ask_ollama(ask, root, model))  # at another port than its own
     return told
 
 
 async def _ask_ollama(ask: Ask, root: str, model: str) -> Told:
     """Ask Ollama, which loads the model if need be: only then its window is settled."""
-    told = read_show(await ask(f"{root}/api/show", {"model": model}))
+    shown = await ask(f"{root}/api/show", {"model": model})
+    if not shown:
+        return Told()
+    told = read_show(shown)
     loaded = read_ps(await ask(f"{root}/api/ps", None), model)
     if loaded is None:
         await ask(f"{root}/api/generate", {"model": model})

@@ -25,12 +25,11 @@ from typing import Any, Final
 
 from ..core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from ..core.ports import Request
-from .wires import Wires
+from .wires import Wires, describe_unseen
 
 REASONING: Final = "reasoning"
 """The type of a Thinking block made here; other protocols leave such blocks out."""
 PLACEHOLDER: Final = "[Image/media content loaded - see attached file]"
-UNSEEN: Final = "[Image: {type}, {width} × {height} px. This model sees no images{where}.]"
 NO_TEXT: Final = "(no text)"
 FAILED: Final = "[error]\n"
 """In front of a failed call's result, since the protocol has no mark for it."""
@@ -194,10 +193,7 @@ def _stand_in(image: Image, dialect: Dialect, id_: str = "") -> str:
     """Return what stands in an image's place where it cannot."""
     if dialect.sees_images:
         return PLACEHOLDER
-    where = f"; it is stored with the result {id_}" if id_ else ""
-    return UNSEEN.format(
-        type=image.media_type, width=image.width_px, height=image.height_px, where=where
-    )
+    return describe_unseen(image, id_)
 
 
 def _images(content: Sequence[Text | Image]) -> list[Image]:

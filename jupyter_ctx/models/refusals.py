@@ -100,6 +100,14 @@ _THINKING_WORDS: Final = re.compile(
     re.I | re.S,
 )
 """Thinking sent back behind an edited prefix, or to another model (API.md 1)."""
+BLIND_WORDS: Final = re.compile(
+    r"image(s|_url)?\b.{0,40}(not supported|unsupported|not enabled|not allowed)"
+    r"|(not support|no endpoints found that support).{0,20}(image|vision|multimodal)"
+    r"|not a multimodal model|at most 0 image|mmproj|unknown variant .?image_url"
+    r"|required for image input",
+    re.I | re.S,
+)
+"""How servers say that a model takes no images."""
 _REGION_CODES: Final = frozenset({"unsupported_region", "region_not_supported", "forbidden"})
 _REGION_WORDS: Final = re.compile(
     r"(country|region|location|territory)[^.]{0,40}not supported"

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from ..core.blocks import Message
+from ..core.blocks import Image, Message
+
+UNSEEN: Final = "[Image: {type}, {width} × {height} px. This model sees no images{where}.]"
+
+
+def describe_unseen(image: Image, result_id: str = "") -> str:
+    """Return what a model without sight is told in an image's place: type, pixels, and where it is.
+
+    `result_id` is the call whose result has it, "" if none has.
+    """
+    where = f"; it is stored with the result {result_id}" if result_id else ""
+    return UNSEEN.format(
+        type=image.media_type, width=image.width_px, height=image.height_px, where=where
+    )
 
 
 class Wires:
