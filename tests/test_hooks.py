@@ -75,6 +75,7 @@ async def test_it_gets_the_event_as_json(tmp_path: Path) -> None:
             HookOutcome(shown=("Look.",), ended_by="late"),
         ),
         ("""echo '{"hookSpecificOutput": {"permissionDecision": "allow"}}'""", HookOutcome()),
+        ("""echo '{"continue": null, "stopReason": null}'""", HookOutcome()),
         ("""echo '{"reason": 5, "decision": null, "hookSpecificOutput": 3}'""", HookOutcome()),
         (
             "echo bad >&2; exit 3",

@@ -216,6 +216,34 @@ def test_a_resumed_session_keeps_its_prefix(tmp_path: Path) -> None:
     assert_append_only(server.messages)
 
 
+def test_settings_that_break_while_a_turn_runs_end_nothing(tmp_path: Path) -> None:
+    """A turn ends by the settings it began with, skills and all; the next one says what is wrong.
+
+    What was answered is in the log: the request after it begins with the one before.
+    """
+    root = make_repository(tmp_path / "project")
+    settings = write(tmp_path / "ctx/settings.json", "{}")
+    write(tmp_path / "ctx/skills/own/SKILL.md", SKILL.replace("plot", "own"))
+    breaks = f"open({str(settings)!r}, 'w').write('{{')"
+    with working_in(root, tmp_path) as (kernel, server, answers):
+        ask(kernel, "Hello.")
+        answers.next = [
+            reply(call("run_code", code=breaks)),
+            reply(call("skill", name="own")),
+            "So it is.",
+        ]
+        ask(kernel, "Go on.")
+        refused = kernel.execute("%agent And now?")
+        settings.write_text("{}")
+        ask(kernel, "And now?")
+
+    assert "SKILL-BODY" in json.dumps(server.messages[3].messages[-1])
+    assert not refused.ok
+    assert "no valid JSON" in refused.reply["evalue"]
+    assert "So it is." in json.dumps(server.messages[-1].messages)
+    assert_append_only(server.messages)
+
+
 def test_what_changed_since_it_was_shown_is_not_allowed(tmp_path: Path) -> None:
     """A file that changes between `/trust` and `/trust allow` is refused, and shown anew."""
     root = make_repository(tmp_path / "project")

@@ -70,7 +70,7 @@ def read_answer(answer: Json) -> HookOutcome:
         blocked_by=_blocks(answer, inner),
         context="\n".join(filter(None, context)),
         shown=tuple(filter(None, [_text(answer, "systemMessage")])),
-        ended_by=None if answer.get("continue", True) else _reason(answer, "stopReason"),
+        ended_by=_reason(answer, "stopReason") if answer.get("continue") is False else None,
     )
 
 
