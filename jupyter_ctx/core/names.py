@@ -14,8 +14,9 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from .blocks import tool_uses
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 20
 """So many names are told to the model; more would be noise."""
+
+MOST_CODES = 40
+"""Of a long session so many calls are looked at for the names of an earlier kernel: parsing 40 of
+20 lines takes some 50 ms."""
 
 MOST_CODE_CHARS = 100_000
 """Longer code is not parsed: nobody writes it by hand, and parsing takes 100 bytes a character."""
@@ -194,6 +199,29 @@ def _codes_run(transcript: Transcript) -> Iterator[str]:
                 code = use.input.get("code")
                 if use.name == "run_code" and isinstance(code, str):
                     yield code
+
+
+def find_lost(transcript: Transcript, namespace: Container[str]) -> tuple[str, ...]:
+    """Return the names that an earlier kernel had and `namespace` has not, the newest first.
+
+    Of code the newest `MOST_CODES` calls count, then what inventories listed. Names that begin with
+    an underscore are left out.
+    """
+    found: dict[str, None] = {}
+    for code in islice(_codes_run(transcript), MOST_CODES):
+        found.update(dict.fromkeys(sorted(find_bound(code))))
+    found.update(dict.fromkeys(sorted(_listed(transcript))))
+    return tuple(name for name in found if not name.startswith("_") and name not in namespace)
+
+
+def lost_line(lost: Sequence[str]) -> str:
+    """Return the sentence that names what is lost, "" if nothing is."""
+    if not lost:
+        return ""
+    more = len(lost) - MOST_NAMES
+    return (
+        "Gone are: " + ", ".join(lost[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+    ) + "."
 
 
 async def find_missing(

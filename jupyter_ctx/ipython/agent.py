@@ -561,6 +561,15 @@ class Agent:
         self._notes.append((RESTARTED_TITLE if is_first else ELSEWHERE_TITLE, lost))
         session.add_startup_note(f"{note} {lost}".rstrip())
 
+    def _tell_lost(self, session: Session, *, is_first: bool) -> None:
+        """Tell person and model that the variables are not here, by name as far as known."""
+        from ..core.names import find_lost, lost_line
+
+        lost = lost_line(find_lost(session.transcript, self._shell.user_ns))
+        note = RESTARTED_NOTE if is_first else ELSEWHERE_NOTE
+        self._notes.append((RESTARTED_TITLE if is_first else ELSEWHERE_TITLE, lost))
+        session.add_startup_note(f"{note} {lost}".rstrip())
+
     def _tell(self, renderer: Renderer) -> None:
         """Show what is to be said about the session, once."""
         for title, detail in self.take_notes():

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from jupyter_ctx.core.entries import Reinjected
 from jupyter_ctx.core.names import (
     MOST_CODE_CHARS,
+    MOST_CODES,
     MOST_NAMES,
     Mentions,
     find_bound,
+    find_lost,
     find_mentions,
     find_missing,
+    lost_line,
     missing_line,
 )
 from jupyter_ctx.core.ports import Cell, NotebookCell
@@ -238,3 +241,27 @@ def test_the_line_for_the_model_is_bounded():
     line = missing_line([f"n{i}" for i in range(1_000)])
     assert f"`n{MOST_NAMES - 1}` and 980 more." in line
     assert "\n" not in line
+
+
+# What an earlier kernel had -----------------------------------------------------------------------
+
+
+def test_what_an_earlier_kernel_had_is_lost():
+    """Lost is what code bound or an inventory listed and is not there, the newest code first."""
+    listed = compaction_entry(1, reinjected=(Reinjected("variable", "by_user", 3),))
+    entries = [
+        listed,
+        ran("old = 1\nkept = 2"),
+        ran("import new\n_own = 3\nfor i in old: print(i)"),
+    ]
+
+    assert find_lost(Transcript(entries), {"kept": 2}) == ("i", "new", "old", "by_user")
+
+
+def test_a_long_session_is_looked_at_as_far_as_it_takes_no_time():
+    """Names of the newest calls count; the line is bounded, and none if nothing is lost."""
+    lost = find_lost(Transcript([ran(f"n{i} = {i}") for i in range(MOST_CODES + 100)]), {})
+
+    assert lost == tuple(f"n{i}" for i in range(MOST_CODES + 99, 99, -1))
+    assert lost_line(lost).endswith(f"n{MOST_CODES + 80} and {MOST_CODES - MOST_NAMES} more.")
+    assert lost_line(()) == ""
