@@ -23,6 +23,7 @@ from jupyter_ctx.core.ports import BlockDone, Delta, Model, ReplyDone, Request, 
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import PromptTooLongError
 from jupyter_ctx.models import make_model
+from tests.pictures import png
 
 pytestmark = pytest.mark.local_model
 WINDOW = 4_096
@@ -114,14 +115,22 @@ async def test_a_prompt_over_the_window_is_refused_with_figures(model: Model) ->
 
 
 async def test_what_the_server_tells_before_a_call(model: Model) -> None:
-    """Chat Completions: the window of its own. The Messages API: a count of the prompt."""
+    """Its window and that it sees no images, by both protocols; a count by the Messages API."""
     facts = await model.load_facts()
     counted = await model.count_tokens(ask(model, [user(Text("Hello. " * 100))]))
+    seen = await collect(model, ask(model, [user(Text("What is it?"), png(40, 30))]))
     await model.aclose()
 
-    if model.name.startswith("openai:"):
-        assert (facts.window_tokens, facts.window_source) == (WINDOW, "server")
-        assert counted is None
-    else:
-        assert counted is not None
-        assert counted > 200
+    assert (facts.window_tokens, facts.window_source) == (WINDOW, "server")
+    assert facts.prices is None
+    assert isinstance(seen[-1], ReplyDone)
+    assert (counted is None) == model.name.startswith("openai:")
+    assert counted is None or counted > 200
+
+
+async def test_a_server_without_sight_is_told_in_words_when_it_refuses(model: Model) -> None:
+    """Before it was asked, an image is sent; the refusal is read, and the words go in its place."""
+    seen = await collect(model, ask(model, [user(Text("What is it?"), png(40, 30))]))
+    await model.aclose()
+
+    assert isinstance(seen[-1], ReplyDone)
