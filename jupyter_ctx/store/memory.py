@@ -111,7 +111,14 @@ class MemoryFile:
             at = self._today()
             lines = "".join(f"- {at}: {line}\n" for line in new.values())
             begin = text or HEAD.format(project=_one_line(self._project))
-            self._save(begin + ("" if begin.endswith("\n") else "\n") + lines)
+            whole = begin + ("" if begin.endswith("\n") else "\n") + lines
+            if len(whole.encode("utf-8", "surrogateescape")) > MOST_BYTES:
+                raise StoreError(
+                    f"The memory is full: with this {self.path} is larger than {MOST_BYTES:,} "
+                    "bytes. Shorten it by hand.",
+                    path=str(self.path),
+                )
+            self._save(whole)
             return tuple(new.values())
 
     def _remove(self, facts: Sequence[str]) -> tuple[str, ...]:

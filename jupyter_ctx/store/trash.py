@@ -61,7 +61,8 @@ class Trash:
         with store_errors(folder, "moved to the trash"):
             make_folder(self.path)
             note = json.dumps({"version": 1, "at": at})
-            replace_file(folder / _NOTE, note.encode() + b"\n")
+            with suppress(OSError):  # a full disk, say: `time_of` goes by the folder then
+                replace_file(folder / _NOTE, note.encode() + b"\n")
             os.rename(folder, self.path / folder.name)
 
     def take(self, session_id: str) -> Path:

@@ -180,6 +180,18 @@ def test_a_file_too_large_is_left_alone(file):
     assert file.path.stat().st_size == MOST_BYTES + 9
 
 
+@pytest.mark.parametrize("by_hand", [0, MOST_BYTES - 40])
+def test_no_fact_makes_the_file_too_large(file, by_hand):
+    """A fact that there is no room for is refused; what is kept can still be changed."""
+    written(file, b"- a fact\n" + b"#" * by_hand)
+    before = file.path.read_bytes()
+
+    with pytest.raises(StoreError, match="full"):
+        add(file, "much " * (10 if by_hand else MOST_BYTES))
+    assert file.path.read_bytes() == before
+    assert remove(file, "a fact") == ("a fact",)
+
+
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 def test_what_is_no_file_is_refused(file, tmp_path, kind):
     """A link, a folder or a pipe in the file's place is neither followed, read nor replaced."""

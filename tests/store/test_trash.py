@@ -13,7 +13,7 @@ from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store.sessions import AnySession, SessionStore
 from jupyter_ctx.store.trash import KEEP_S
 
-from .disks import mode_of
+from .disks import full_disk, mode_of
 
 
 class Clock:
@@ -250,6 +250,19 @@ def test_a_session_that_cannot_be_removed_holds_up_no_other(
     with pytest.raises(StoreError, match="a could not be removed"):
         store.empty_trash()
     assert "was not emptied" in store.create("d").warnings[0]
+
+
+def test_a_full_disk_keeps_nobody_from_deleting(store: SessionStore) -> None:
+    """Who makes room deletes; the note of when is then lost, and the session can be restored."""
+    fill(store.create("a"))
+    before = store.list()
+    with full_disk(Path("none"), 0):
+        store.delete("a")
+        assert store.list() == []
+        assert [one.info for one in store.trashed()] == before
+        store.restore("a")
+
+    assert store.list() == before
 
 
 @pytest.mark.parametrize("note", ["pipe", '{"at":NaN}', '{"at":1e999}', '{"at":' + "9" * 400 + "}"])
