@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import json
 import os
 import signal
 import time
@@ -26,6 +27,7 @@ from mcp.shared.message import SessionMessage
 from ..errors import ToolError
 from .mcp_entries import Entry
 from .mcp_watch import MOST_MESSAGE_BYTES, Watch
+from .terminal import mend_surrogates
 
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR")
 INHERITED_TOO = ("TZ", "USER")
@@ -114,9 +116,8 @@ async def _read(
                 watch.count()
                 if watch.reason:
                     return
-                try:
-                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
+                message = _parse(line)
+                if message is None:
                     watch.hear(line)  # a server that prints beside its messages
                     continue
                 await to_session.send(SessionMessage(message))
@@ -127,6 +128,23 @@ async def _read(
         return  # the session is closed
     except OSError as error:
         watch.end(f"it cannot be heard any more ({error})")
+
+
+def _parse(line: bytes) -> types.JSONRPCMessage | None:
+    """Return the message of a line, None if it is none; half characters in it become U+FFFD.
+
+    A server that cuts a text in the middle of a character writes half of it.
+    """
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        pass
+    try:
+        text = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
+        whole = mend_surrogates(text)
+        return types.jsonrpc_message_adapter.validate_json(whole, by_name=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 async def _ended(process: Process, watch: Watch) -> None:

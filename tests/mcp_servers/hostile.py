@@ -99,6 +99,15 @@ def act(mode: str, number: object) -> None:
         case "breaks":
             send({"id": number, "result": {"content": [{"type": "nonsense"}]}})
             return
+        case "halves":
+            text = '{"content":[{"type":"text","text":"half: \\ud83d"}]}'
+            print(f'{{"jsonrpc":"2.0","id":{number},"result":{text}}}', flush=True)
+            return
+        case "cuts":
+            head = f'{{"jsonrpc":"2.0","id":{number},"result":{{"content":[{{"type":"text","text":"'
+            sys.stdout.buffer.write(head.encode() + b'half: \xf0\x9f"}]}}\n')
+            sys.stdout.buffer.flush()
+            return
         case "refuses":
             send({"id": number, "error": {"code": -32000, "message": "not\x1b[2J today"}})
             return

@@ -362,6 +362,13 @@ async def test_a_server_that_talks_too_much_is_understood(
         assert (await own.call("bad__act")).text == text
 
 
+@pytest.mark.parametrize("mode", ["halves", "cuts"])
+async def test_half_a_character_is_told_as_such(tmp_path: Path, mode: str) -> None:
+    """An answer cut within a character is an answer: what is half becomes U+FFFD."""
+    async with session({"bad": {**hostile(mode), "timeout": 5}}, tmp_path) as own:
+        assert (await own.call("bad__act")).text == "half: \ufffd\n"
+
+
 async def test_an_error_of_the_protocol_is_the_call_s_error(tmp_path: Path) -> None:
     """What a server refuses is told as its error, without what would act on a terminal."""
     async with session({"bad": hostile("refuses")}, tmp_path) as own:
