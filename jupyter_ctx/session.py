@@ -75,6 +75,7 @@ from .core.prompt import Prompt
 from .core.recovery import RetryLimits
 from .core.rewind import Rewind, plan_rewind, put_back_edits
 from .core.summaries import Undo, plan_edit, plan_undo, summary_to_json
+from .core.switch import Switch, plan_switch
 from .core.toolset import describe_tools
 from .core.transcript import Transcript
 from .core.usage import Prices, Usage
@@ -652,6 +653,13 @@ class Session:
     def cancel(self) -> None:
         """Stop the running turn, from any thread; nothing if none runs."""
         self._ports.runner.cancel()
+
+    def plan_switch(self, name: str) -> Switch:
+        """Return what `switch_model` would do and take; changes nothing and asks nobody.
+
+        Raises ConfigError if the setting `prices` cannot be used for this model.
+        """
+        return plan_switch(self._engine, self._ports.known_facts(name))
 
     def switch_model(self, name: str) -> None:
         """Talk to model `name` from the next turn on; the whole prompt is then written anew.

@@ -392,13 +392,24 @@ def _permission_choices(host: Host) -> Sequence[str]:
 
 def _model(host: Host, argument: str) -> Shown:
     session = host.session
+    if argument.endswith("?"):
+        switch = session.plan_switch(argument.rstrip("? "))
+        return _said(*wayback.switch_lines(session, switch))
     before = session.model_name
     if argument:
         session.switch_model(argument)
         host.put_setting("model", argument)
     name = session.model_name
-    lines = wayback.model_lines(session, switched=name != before, is_known=_knows(host, name))
-    return _said(*lines)
+    switched = name != before
+    lines = wayback.model_lines(session, switched=switched, is_known=_knows(host, name))
+    if switched:
+        lines.append(f"Until then /model {before} goes back at no cost.")
+    if argument:
+        return _said(*lines)
+    switches = [session.plan_switch(one) for one in host.known_models()]
+    said = _said(*lines)
+    report = wayback.models_report(session, switches)
+    return Shown(*reports.join((said.markdown, said.text), report))
 
 
 def _knows(host: Host, model: str) -> bool:
@@ -576,7 +587,8 @@ _ALL = (
     Command(
         "model",
         "/model [NAME]",
-        "show or switch the model, with window, price and what the switch costs",
+        "show the model and what a switch to each other would cost; NAME? tells of one, NAME "
+        "switches",
         "/model demo",
         _model,
         lambda host: host.known_models(),

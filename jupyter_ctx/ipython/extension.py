@@ -642,10 +642,11 @@ class Wiring:
         return demo_facts(find_prices(name, self.kept_settings().prices))
 
     def known_models(self) -> Sequence[str]:
-        """Return the names of models that this version knows."""
-        from ..models.facts import TABLE
+        """Return the names of models that this version knows, OpenAI's where its key is set."""
+        from ..models.facts import OPENAI_TABLE, TABLE
 
-        return [*TABLE, DEMO_MODEL]
+        has_key = bool(os.environ.get("OPENAI_API_KEY", "").strip())
+        return [*TABLE, *(f"openai:{one}" for one in OPENAI_TABLE if has_key), DEMO_MODEL]
 
     def refresh(self, session: Session, settings: Settings) -> None:
         """Bring new settings into force between turns; a new model is switched to."""

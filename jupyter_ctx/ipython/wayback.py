@@ -5,6 +5,8 @@ Each of them has the next prompt written to the cache anew, in part or whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..core.blocks import Message, title_of
@@ -17,8 +19,10 @@ from .reports import Report, join, source_text, table
 
 if TYPE_CHECKING:
     from ..core.edits import EditUndo
+    from ..core.ports import ModelFacts
     from ..core.rewind import Rewind
     from ..core.summaries import Undo
+    from ..core.switch import Switch
     from ..session import Session
 
 DIFF_LINES = 200
@@ -34,18 +38,8 @@ def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> l
     A name that is not known is no error: compatible servers have names of their own.
     """
     facts = session.facts
-    source = source_text(facts.window_source, facts.window_tokens, session.settings.window_tokens)
-    window = f"{facts.window_tokens:,} tokens ({source})" if facts.window_tokens else "not known"
-    lines = [f"Model: {facts.label or session.model_name}.", f"Window: {window}."]
-    prices = facts.prices
-    if prices is None:
-        lines.append("Price: not known.")
-    else:
-        lines.append(
-            f"Price per million tokens: ${prices.input:g} in, ${prices.output:g} out, "
-            f"${prices.cache_read:g} read from cache. Source: {prices.source}."
-        )
-    if not is_known and facts.window_source not in ("api", "server"):
+    lines = facts_lines(session, facts, facts.label or session.model_name)
+    if not is_known and facts.window_source not in ("api", "server", "table"):
         lines.append(
             f"This version knows no model {session.model_name}; if the server has none either, "
             "the next prompt fails."
@@ -53,6 +47,67 @@ def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> l
     if switched:
         lines.append(anew_line(session))
     return lines
+
+
+def facts_lines(session: Session, facts: ModelFacts, name: str) -> list[str]:
+    """Return a model's name, window and price, each with who said so."""
+    source = source_text(facts.window_source, facts.window_tokens, session.settings.window_tokens)
+    window = f"{facts.window_tokens:,} tokens ({source})" if facts.window_tokens else "not known"
+    lines = [f"Model: {name}.", f"Window: {window}."]
+    prices = facts.prices
+    if prices is None:
+        return [*lines, "Price: not known."]
+    price = (
+        f"Price per million tokens: ${prices.input:g} in, ${prices.output:g} out, "
+        f"${prices.cache_read:g} read from cache. Source: {prices.source}."
+    )
+    return [*lines, price]
+
+
+def switch_lines(session: Session, switch: Switch) -> list[str]:
+    """Return what a switch would bring and cost; nothing is switched."""
+    facts = replace(switch.facts, window_tokens=switch.window_tokens)
+    name = facts.name
+    lines = facts_lines(session, facts, facts.label or name)
+    if name == session.model_name:
+        return [*lines, "It is the one in use."]
+    if facts.window_source in ("table", "unknown"):
+        lines.append("What its server says of the window is asked with the first prompt.")
+    if switch.compacts:
+        lines.append(
+            f"The conversation (≈{switch.tokens:,} tokens) does not fit there: the first prompt is "
+            "preceded by a compaction, of which the oldest part may see nothing."
+        )
+    cost = _priced(session, switch.tokens, facts.prices)
+    lines.append(f"The first prompt there writes the whole context to the cache anew: {cost}.")
+    lines.append(f"Nothing is switched; /model {name} does it.")
+    return lines
+
+
+def models_report(session: Session, switches: Sequence[Switch]) -> Report:
+    """Return a table of the models that can be switched to, with what each would cost."""
+    rows = [
+        (
+            switch.facts.name,
+            "?" if switch.window_tokens is None else f"{switch.window_tokens:,}",
+            *_price_cells(switch.facts.prices),
+            "in use"
+            if switch.facts.name == session.model_name
+            else _priced(session, switch.tokens, switch.facts.prices),
+        )
+        for switch in switches
+    ]
+    heads = ("Model", "Window", "In", "Out", "Cached", "The first prompt there")
+    return join(
+        table(heads, rows, right=4),
+        "Prices in USD per million tokens. /model NAME? tells of any other, /model NAME switches.",
+    )
+
+
+def _price_cells(prices: Prices | None) -> tuple[str, str, str]:
+    if prices is None:
+        return "?", "?", "?"
+    return f"${prices.input:g}", f"${prices.output:g}", f"${prices.cache_read:g}"
 
 
 def anew_line(session: Session, tokens: int | None = None) -> str:
@@ -170,7 +225,10 @@ def undo_report(undo: EditUndo) -> Report:
 
 
 def _anew(session: Session, tokens: int) -> str:
-    prices = session.facts.prices
+    return _priced(session, tokens, session.facts.prices)
+
+
+def _priced(session: Session, tokens: int, prices: Prices | None) -> str:
     cost = "" if prices is None else f", {words.money(_price_anew(prices, tokens, session))}"
     return f"≈{tokens:,} tokens{cost}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -22,6 +23,7 @@ from jupyter_ctx.ipython.commands import (
     COMMANDS,
     SUMMARY_MIME,
     Shown,
+    _knows,
     complete,
     parse,
 )
@@ -39,7 +41,7 @@ from jupyter_ctx.ipython.reports import (
 )
 from jupyter_ctx.ipython.rules import Rule
 from jupyter_ctx.ipython.sessions import Shelf
-from jupyter_ctx.ipython.wayback import model_lines
+from jupyter_ctx.ipython.wayback import model_lines, switch_lines
 from jupyter_ctx.session import Session
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.surroundings import Folder
@@ -393,10 +395,42 @@ def test_model_shows_and_switches(host: Host) -> None:
     assert host.settings["model"] == "scripted"
 
 
+def test_a_switch_is_priced_before_it_is_made(host: Host) -> None:
+    """/model lists what each switch would cost, /model NAME? tells of one; neither switches."""
+    text = shown(host, "/model").text
+    asked = shown(host, "/model claude-a?").text
+
+    assert "The first prompt there" in text
+    assert "in use" in text
+    assert "Window: 200,000 tokens" in asked
+    assert host.session.model_name == "scripted"
+    assert "model" not in host.settings
+
+
+@pytest.mark.parametrize("smaller", [False, True])
+def test_a_plan_of_a_switch_tells_money_and_whether_it_fits(smaller: bool) -> None:
+    """What the whole context costs anew at the other's price, and that a compaction comes first."""
+    session = make_session(ScriptedModel(reply("Hello.")))
+    session.ask("word " * 20_000)
+    window = 8_000 if smaller else 400_000
+    prices = Prices(1.0, 5.0, 0.1, 1.25, 2.0, "a test")
+    there = ModelFacts("other", window, "table", 8_000, prices, factor_prior=2.7)
+    ports = session._ports
+    session._ports = replace(ports, known_facts=lambda name: there)
+    switch = session.plan_switch("other")
+    text = "\n".join(switch_lines(session, switch))
+
+    assert switch.tokens >= 1.9 * session._engine.used.total
+    assert switch.compacts == ("preceded by a compaction" in text) == smaller
+    assert f"≈{switch.tokens:,} tokens, $" in text
+    assert session.model_name == "scripted"
+
+
 @pytest.mark.parametrize(
     ("source", "is_known", "warns"),
     [
         ("unknown", False, True),
+        ("table", False, False),
         ("unknown", True, False),
         ("api", False, False),
         ("server", False, False),
@@ -413,13 +447,8 @@ def test_a_model_nobody_knows_is_warned_of(source: Any, is_known: bool, warns: b
 
 def test_a_dated_name_is_the_model_it_dates(host: Host) -> None:
     """/model knows a listed model by its dated name too, and no other."""
-    facts = ModelFacts("m", None, "unknown", None)
-    session: Any = SimpleNamespace(facts=facts, model_name="", settings=Settings())
-    host.session = session
-    said = {}
-    for name in ("claude-a", "claude-a-20260101", "claude-b", "gpt-4"):
-        session.model_name = name
-        said[name] = "knows no model" in shown(host, "/model").text
+    names = ("claude-a", "claude-a-20260101", "claude-b", "gpt-4")
+    said = {name: not _knows(host, name) for name in names}
 
     assert said == {
         "claude-a": False,
