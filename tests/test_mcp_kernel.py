@@ -82,7 +82,7 @@ def test_a_project_s_server_is_inert_until_it_is_trusted(tmp_path: Path) -> None
         write_project(kernel.cwd, noted)
         run(kernel, "%agent One.")
         assert not noted.exists()
-        assert "theirs" not in said(kernel, "%agent /mcp")
+        assert said(kernel, "%agent /mcp").strip() == "Waiting for /trust: theirs."
         assert "theirs" in said(kernel, "%agent /trust")
         run(kernel, "%agent /trust allow")
         run(kernel, "%agent Two.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import PromptError, ToolError
@@ -31,7 +31,8 @@ STATES = {
     "closed": "closed",
 }
 MOST_LEFT_OUT = 20
-"""So many tools that are left out are named of each server."""
+"""So many tools that are left out are named of each server, and servers that wait."""
+MOST_NAME = 60
 
 
 def make_servers(
@@ -79,14 +80,26 @@ def mcp(host: Host, argument: str) -> Shown:
     if act:
         raise PromptError(f"/mcp takes nothing or restart NAME, not {argument[:40]!r}.")
     found = host.servers
+    waiting = _waiting(host.folder)
     if not found:
-        return Shown(*reports.join(NONE_TEXT))
-    return Shown(*reports.join(_table(found), *map(_details, found), _joins(found)))
+        return Shown(*reports.join(waiting or NONE_TEXT))
+    return Shown(*reports.join(_table(found), *map(_details, found), _joins(found), waiting))
 
 
 def server_choices(host: Host) -> Sequence[str]:
     """Return what the argument of `/mcp` may become."""
     return [f"restart {server.name}" for server in host.servers]
+
+
+def _waiting(folder: Folder) -> str:
+    """Return which servers the project names that are not in force, "" if none."""
+    files = [one for one in folder.extensions(untrusted=True)["mcpServers"] if not one.is_trusted]
+    names = [name for one in files if isinstance(one.value, Mapping) for name in one.value]
+    if not names:
+        return ""
+    listed = ", ".join(on_one_line(str(name))[:MOST_NAME] for name in names[:MOST_LEFT_OUT])
+    more = f" and {len(names) - MOST_LEFT_OUT:,} more" if len(names) > MOST_LEFT_OUT else ""
+    return f"Waiting for /trust: {listed}{more}."
 
 
 def _table(found: Sequence[ServerReport]) -> reports.Report:

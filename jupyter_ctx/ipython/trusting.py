@@ -130,7 +130,8 @@ def _details(n: int, offer: Offer) -> Report:
         text = f"{text[:most]}\n[{left:,} more characters are in the file]"
     title = f"{n}. {KINDS[offer.kind]}: {_name(offer.name)} ({_name(offer.source)})"
     markdown = f"{escape(title)}\n\n{fence(text, LANGUAGES.get(offer.kind, 'text'))}"
-    return markdown, f"{title}\n{text}"
+    report = (markdown, f"{title}\n{text}")
+    return join(report, on_one_line(offer.note)) if offer.note else report
 
 
 def _state(offer: Offer) -> str:

@@ -36,7 +36,7 @@ class Offer:
     that file's real path, `digest` of what was read, `text` what it says. `fault` says why it
     cannot be used (then nobody can trust it), "" if it can. `is_trusted`: exactly this is;
     `is_changed`: another form of it is. `value` is what was read of it: the JSON of settings, hooks
-    and servers, a SkillFile.
+    and servers, a SkillFile. `note` is a sentence of ours on what was read and is passed over.
     """
 
     kind: Kind
@@ -49,6 +49,7 @@ class Offer:
     is_trusted: bool = False
     is_changed: bool = False
     value: object = field(default=None, compare=False, repr=False)
+    note: str = ""
 
     @property
     def mark(self) -> Mark:

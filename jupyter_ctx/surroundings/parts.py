@@ -75,7 +75,7 @@ def _settings_offer(values: Mapping[str, object], source: str, path: str) -> Off
     allowed = allowed_settings(values)
     passed = ", ".join(sorted(set(values) - set(allowed)))
     offer = _offer("settings", ", ".join(sorted(allowed)), source, path, values)
-    note = f"\nPassed over, since no project may set it: {passed}." if passed else ""
+    note = f"Passed over, since no project may set it: {passed}." if passed else ""
     fault = offer.fault
     if not allowed:
         fault = "it sets nothing that a project may set"
@@ -83,8 +83,10 @@ def _settings_offer(values: Mapping[str, object], source: str, path: str) -> Off
         make_settings(allowed)
     except ConfigError as error:
         fault = str(error)
-    text = (_shown(allowed) if allowed else "") + note
-    return Offer("settings", offer.name, source, path, offer.digest, text, fault, value=allowed)
+    text = _shown(allowed) if allowed else ""
+    return Offer(
+        "settings", offer.name, source, path, offer.digest, text, fault, value=allowed, note=note
+    )
 
 
 def _offer(kind: Kind, name: str, source: str, path: str, value: object) -> Offer:

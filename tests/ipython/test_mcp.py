@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from jupyter_ctx.errors import PromptError, ToolError
 from jupyter_ctx.ipython.commands import Host
-from jupyter_ctx.ipython.mcp import mcp, server_choices
+from jupyter_ctx.ipython.mcp import MOST_LEFT_OUT, mcp, server_choices
+from jupyter_ctx.store.trust import TrustFile
+from jupyter_ctx.surroundings import Folder
 from jupyter_ctx.tools.mcp import ServerReport
 
 
 class Servers:
-    """A host that has servers, and keeps which were to be reached again."""
+    """A host that has servers and a folder, and keeps which were to be reached again."""
 
-    def __init__(self, *servers: ServerReport) -> None:
+    def __init__(self, *servers: ServerReport, folder: Folder | None = None) -> None:
         self.servers: Sequence[ServerReport] = servers
+        self.folder = folder or Folder("/nowhere", "/nowhere", None, TrustFile(None, str))
         self.restarted: list[str] = []
 
     def restart_server(self, name: str) -> str:
@@ -71,6 +76,24 @@ def test_what_servers_say_is_shown_and_does_not_act() -> None:
 def test_without_servers_it_says_where_they_are_set() -> None:
     """Where there is none, the files that may name one are told."""
     assert "settings.json" in mcp(host(), "").text
+
+
+def test_servers_that_wait_for_trust_are_named(tmp_path: Path) -> None:
+    """What the project's `.mcp.json` names is told before it is trusted, on one line, not after."""
+    names = ["theirs", "b\n<b>\u202e", *(f"more-{n}" for n in range(MOST_LEFT_OUT))]
+    servers = {name: {"command": "x"} for name in names}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    folder = Folder(str(tmp_path), str(tmp_path), None, TrustFile(None, str))
+
+    for found in ((), (GOOD,)):
+        shown = mcp(cast("Host", Servers(*found, folder=folder)), "")
+        line = shown.text.rstrip().splitlines()[-1]
+        assert line.startswith("Waiting for /trust: theirs, b")
+        assert line.endswith(" and 2 more.")
+        assert "\u202e" not in shown.markdown
+        assert "<b>" not in shown.markdown
+    folder.trust(folder.offers())
+    assert "Waiting" not in mcp(cast("Host", Servers(folder=folder)), "").text
 
 
 def test_a_server_is_reached_again() -> None:

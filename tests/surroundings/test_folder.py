@@ -64,8 +64,8 @@ def test_a_trusted_file_sets_no_guarded_setting(tmp_path: Path) -> None:
     trust_all(folder)
 
     assert folder.settings() == {"steps_per_turn": 7}
-    assert "Passed over" in offer.text
-    assert all(name in offer.text for name in ("permissions", "base_url", "home"))
+    assert "Passed over" in offer.note
+    assert all(name in offer.note for name in ("permissions", "base_url", "home"))
 
 
 def test_every_setting_that_leads_elsewhere_is_guarded() -> None:
