@@ -91,7 +91,10 @@ def _find(store: SessionStore, wanted: str | None) -> SessionInfo:
         here = os.getcwd()
         found = next((one for one in infos if one.cwd and _is_same(one.cwd, here)), None)
         if found is None:
-            raise StoreError(f"There is no session of the folder {here}.", path=here)
+            raise StoreError(
+                f"There is no session of the folder {here}; `jupyter ctx sessions` lists all.",
+                path=here,
+            )
         return found
     by_id = (one for one in infos if one.session_id == wanted)
     by_notebook = (one for one in infos if one.notebook and _is_same(one.notebook, wanted))

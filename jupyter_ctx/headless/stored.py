@@ -95,7 +95,12 @@ def _show(options: argparse.Namespace, environ: Mapping[str, str], out: TextIO, 
     from ..ipython.sessions import find_session
     from .source import load_source
 
-    session_id = find_session(_shelf(environ), " ".join(options.session))
+    session_id = find_session(
+        _shelf(environ),
+        " ".join(options.session),
+        "jupyter ctx sessions --full TEXT",
+        "jupyter ctx show ID",
+    )
     source = load_source(session_id, load_settings({}, environ), environ, err)
     made = build_markdown(source, read_conversation(source), make_style())
     out.write(made.decode("utf-8", "replace"))

@@ -544,7 +544,8 @@ _ALL = (
     Command(
         "memory",
         "/memory",
-        "show what is kept across sessions; add TEXT, edit N TEXT, forget N and undo change it",
+        "show what is kept across sessions; add TEXT, edit N TEXT and forget N change it, "
+        "undo takes out what was kept last",
         "/memory forget 1",
         _memory,
         lambda host: ("add", "edit", "forget", "undo"),

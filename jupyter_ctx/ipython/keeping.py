@@ -93,7 +93,10 @@ def memory(host: Host, argument: str) -> Shown:
             return _edit(session, rest)
         case "undo" if not rest:
             if not session.remembered:
-                raise PromptError("Nothing was kept since the kernel started that is still there.")
+                raise PromptError(
+                    "Nothing was kept since the kernel started that is still there; "
+                    "what was taken out comes back by /memory add TEXT."
+                )
             return _gone(session.forget(session.remembered))
         case _:
             raise PromptError(f"/memory takes {_listed(MEMORY_ACTS)}, not {act[:40]!r}.")

@@ -163,9 +163,12 @@ def show_sessions(host: Host, argument: str) -> Shown:
     return _shown(sessions_report(listed, time.time(), argument))
 
 
-def find_session(shelf: Shelf, wanted: str) -> str:
+def find_session(
+    shelf: Shelf, wanted: str, search: str = "/sessions full TEXT", take: str = "/resume ID"
+) -> str:
     """Return the id of the one session that `wanted` names: its id, or words of title and prompts.
 
+    `search` and `take` are the commands that go on from an error, as they are typed here.
     Raises PromptError if there is none, or names the candidates if there are several.
     """
     if shelf.is_there(wanted):
@@ -179,12 +182,12 @@ def find_session(shelf: Shelf, wanted: str) -> str:
             raise PromptError(f"Only the session that is open here has {_quoted(wanted)}.")
         raise PromptError(
             f"No session has that id, or {_quoted(wanted)} in its title or a prompt. "
-            f"`/sessions full TEXT` searches every message."
+            f"`{search}` searches every message."
         )
     now = time.time()
     named = [f"{row.id}  {_candidate(row, now)}" for row in rows[:MOST_CANDIDATES]]
     more = listed.total - len(listed.rows) + len(rows) - len(named)
-    lead = f"{words.count(len(named) + more, 'session')} have {_quoted(wanted)}; `/resume ID` takes"
+    lead = f"{words.count(len(named) + more, 'session')} have {_quoted(wanted)}; `{take}` takes"
     rest = [f"and {more:,} more"] if more else []
     raise PromptError("\n".join([f"{lead} one of:", *named, *rest]))
 

@@ -127,6 +127,7 @@ _VERBS: Mapping[str, tuple[str, str, str]] = {
     "search_files": ("Searching the files", "Searched the files", "Files not searched"),
     "update_plan": ("Updating the plan", "Updated the plan", "Plan not updated"),
     "remember": ("Remembering", "Remembered", "Not remembered:"),
+    "skill": ("Loading skill", "Loaded skill", "Not loaded: skill"),
 }
 
 
@@ -164,6 +165,8 @@ def _which(name: str, input_: Json) -> str:
             return ""
         case "remember":
             return f" {one_line(str(input_.get('text', '')), 60)}".rstrip()
+        case "skill":
+            return f" {one_line(str(input_.get('name', '')), 60)}".rstrip()
         case _:
             return f" {one_line(name, 60)}"
 

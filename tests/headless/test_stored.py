@@ -80,6 +80,8 @@ def test_a_conversation_is_shown(shell: Shell) -> None:
     assert (status, out) == (1, "")
     assert "one" in err
     assert "two" in err
+    assert "`jupyter ctx show ID` takes one of" in err
+    assert "`jupyter ctx sessions --full TEXT`" in shell("show", "nowhere")[2]
 
 
 def test_a_shown_conversation_is_only_read(shell: Shell) -> None:

@@ -73,6 +73,7 @@ def test_tool_lines():
     assert (
         words.tool_line("edit_file", {"path": "src/a.py", "old": "x"}) == "Editing file src/a.py…"
     )
+    assert words.tool_line("skill", {"name": "clean-sales"}) == "Loading skill clean-sales…"
     search = {"pattern": "TODO", "glob": "*.py"}
     assert words.tool_line("search_files", search) == "Searching the files: TODO, *.py…"
     assert words.tool_line("search_files", {}) == "Searching the files…"
