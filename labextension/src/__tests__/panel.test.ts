@@ -114,3 +114,18 @@ describe('parseResult', () => {
     expect(isRefused(parseResult('stop', null))).toBe(true);
   });
 });
+
+describe('the list of sessions', () => {
+  const { result } = loadPanel('sessions') as { result: { rows: Record<string, unknown>[] } };
+
+  it('is taken as it is, hostile texts as texts', () => {
+    expect(parseResult('sessions', result)).toEqual(result);
+  });
+
+  it.each(Object.keys(result.rows[0] ?? {}))('is refused where a row has no %s', name => {
+    const [first, ...others] = result.rows;
+    const row = Object.fromEntries(Object.entries(first ?? {}).filter(([key]) => key !== name));
+
+    expect(isRefused(parseResult('sessions', { ...result, rows: [row, ...others] }))).toBe(true);
+  });
+});

@@ -15,6 +15,7 @@ const CATEGORY = 'Agent';
 const PALETTE = [
   COMMANDS.ask,
   COMMANDS.show,
+  COMMANDS.sessions,
   COMMANDS.stop,
   COMMANDS.compact,
   COMMANDS.undoEdit,
@@ -43,6 +44,14 @@ export function addCommands(
     icon: agentIcon,
     execute: () => {
       app.shell.activateById(panel.id);
+    }
+  });
+  commands.addCommand(COMMANDS.sessions, {
+    label: 'Show Sessions',
+    caption: 'List the sessions of the agent, of all notebooks',
+    execute: () => {
+      app.shell.activateById(panel.id);
+      panel.showSessions();
     }
   });
   commands.addCommand(COMMANDS.stop, {

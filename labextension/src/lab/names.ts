@@ -8,6 +8,7 @@ export const PANEL = 'jupyter-ctx:panel';
 export const COMMANDS = {
   ask: 'jupyter-ctx:ask',
   show: 'jupyter-ctx:show-panel',
+  sessions: 'jupyter-ctx:show-sessions',
   stop: 'jupyter-ctx:stop',
   clear: 'jupyter-ctx:new-conversation',
   compact: 'jupyter-ctx:compact',

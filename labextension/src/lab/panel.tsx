@@ -114,6 +114,12 @@ export class AgentPanel extends ReactWidget {
     this._settle();
   }
 
+  /** Show the list of sessions, once the conversation of the notebook in use is there. */
+  showSessions(): void {
+    this._wantsSessions = true;
+    this._settle();
+  }
+
   /** Go to the prompt of the notebook in use, once it is there. */
   focusPrompt(): void {
     this._pending ??= '';
@@ -317,17 +323,22 @@ export class AgentPanel extends ReactWidget {
   /** Do what waits for the prompt, once it is seen and takes text. */
   private _settle(): void {
     const text = this._pending;
-    if (text === null || !this.isVisible) {
+    if ((text === null && !this._wantsSessions) || !this.isVisible) {
       return;
     }
     const field = this.node.querySelector<HTMLTextAreaElement>(PROMPT);
     const handle = this._shown.find(one => one.link === this._link)?.handle.current;
     if (handle && field && !field.disabled) {
+      const wantsSessions = this._wantsSessions;
       this._pending = null;
-      if (text === '') {
-        handle.focus();
-      } else {
+      this._wantsSessions = false;
+      if (wantsSessions) {
+        handle.showSessions();
+      }
+      if (text) {
         handle.insert(text);
+      } else if (!wantsSessions) {
+        handle.focus();
       }
     } else if (this.isOpen) {
       requestAnimationFrame(() => {
@@ -347,6 +358,7 @@ export class AgentPanel extends ReactWidget {
   private _last: { readonly loading: Loading; readonly state: FeedState } | null = null;
   private readonly _known = new Map<NotebookLink | null, IKnown>();
   private _pending: string | null = null;
+  private _wantsSessions = false;
 }
 
 /** What the view was given last for a notebook, and of what that was made. */

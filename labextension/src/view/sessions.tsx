@@ -15,7 +15,7 @@ import { Refusal } from './notes';
 import { count, formatMoney } from './words';
 
 interface ISessionList {
-  /** Back to the conversation; with `isOther`, that is another one now. */
+  /** Back to the conversation, which may be another one now. */
   close: () => void;
   /** Whether the agent waits for an answer there. */
   isAwaited: boolean;
@@ -262,7 +262,7 @@ export const SessionList = React.forwardRef<ISessionListHandle, ISessionList>(fu
         {isAwaited && (
           <button type="button" className="text" onClick={close}>
             <span className="jctx-dot wait" aria-hidden="true" />
-            Waiting for you: back to the conversation
+            <span className="cut">Waiting for you: go back</span>
           </button>
         )}
         <div className="small quiet">
