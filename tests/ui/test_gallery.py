@@ -56,6 +56,29 @@ def test_nothing_is_wider_than_the_panel(browser: Browser, gallery: str, state: 
         assert wide == []
 
 
+def test_no_word_of_a_table_is_broken(browser: Browser, gallery: str) -> None:
+    """In the narrowest panel a table of many columns keeps its words whole and is scrolled."""
+    with open_scene(browser, gallery, "finished", "light", 250, 620) as page:
+        heights, is_scrolled, is_wide = page.evaluate(
+            """() => {
+                const where = document.querySelector('.jctx-answer .jctx-md');
+                const words = ['Instructions', 'PreToolUse', 'Notebook', 'Waiting', 'Session'];
+                const row = words.map(word => `<td>${word}</td>`).join('');
+                where.innerHTML = `<table><tbody><tr>${row}</tr></tbody></table>`;
+                const table = where.firstChild;
+                const log = document.querySelector('.jctx-log');
+                return [
+                    [...table.querySelectorAll('td')].map(cell => cell.clientHeight),
+                    table.scrollWidth > table.clientWidth,
+                    log.scrollWidth > log.clientWidth
+                ];
+            }"""
+        )
+        assert max(heights) < 30
+        assert is_scrolled
+        assert not is_wide
+
+
 def test_an_early_key_answers_nothing(browser: Browser, gallery: str) -> None:
     """A key pressed as the question appears is lost; one pressed later is the answer."""
     with open_scene(browser, gallery, "waiting", "light", 480, 620) as page:
