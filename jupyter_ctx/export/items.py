@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..core.blocks import Image, Json, Message, Text, ToolResult, ToolUse, title_of, words_of
@@ -117,11 +117,13 @@ class _Reader:
     def items(self) -> Iterator[Item]:
         """Yield the early cells, then turns and the user's cells by their time."""
         for early in sorted(self.source.early, key=lambda cell: cell.count or 0):
-            yield from _own_cell(early.id, early.source, early.outputs, early.failed)
+            outputs = self._redacted(early.outputs)
+            yield from _own_cell(early.id, early.source, outputs, early.failed)
         blocks = [(turn.at, turn.items) for turn in self._turns().values()]
         for cell in self.source.cells:
             if not cell.is_agent:
-                own = _own_cell(cell.id, cell.source, cell.outputs, cell.failed)
+                outputs = self._redacted(cell.outputs)
+                own = _own_cell(cell.id, cell.source, outputs, cell.failed)
                 blocks.append((cell.changed_at, list(own)))
         for _, items in sorted(blocks, key=lambda block: block[0]):
             yield from items
@@ -163,6 +165,7 @@ class _Reader:
                     pass
 
     def _call(self, turn: int, use: ToolUse) -> Item:
+        use = replace(use, input=self.source.redactor.json(use.input))
         result = self.transcript.results.get(use.id)
         code = use.input.get("code") if use.name == "run_code" else self._cell_source(use)
         if not isinstance(code, str):
@@ -184,12 +187,16 @@ class _Reader:
         except StoreError:
             stored = ()  # a result that is all text has no file, or its file is gone
         if stored:
-            return stored
-        text = _RAN_CELL.sub("", _text_of(result), count=1)
+            return self._redacted(stored)
+        text = _RAN_CELL.sub("", self.source.redactor.text(_text_of(result)), count=1)
         if not text.strip() or _NO_OUTPUT.fullmatch(text.strip()):
             return ()
         name = "stderr" if result.is_error else "stdout"
         return ({"output_type": "stream", "name": name, "text": text.rstrip("\n") + "\n"},)
+
+    def _redacted(self, outputs: Sequence[Json]) -> Sequence[Json]:
+        """Return outputs without keys: before they are cut, which would hide half a key's end."""
+        return tuple(self.source.redactor.json(output) for output in outputs)
 
 
 def early_cells(cells: Sequence[NotebookCell], known: Sequence[str]) -> tuple[NotebookCell, ...]:

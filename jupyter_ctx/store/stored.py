@@ -99,7 +99,10 @@ def dump_outputs(tool: str, outputs: Sequence[Json]) -> bytes:
 
 
 def load_outputs(data: bytes, where: str) -> StoredResult:
-    """Return the result that a JSON file holds. Raises StoreError that names `where`."""
+    """Return the result that a JSON file holds. Raises StoreError that names `where`.
+
+    What stands among its outputs and is no object is left out.
+    """
     try:
         stored = json.loads(data)
         tool, outputs = stored["tool"], stored["outputs"]
@@ -107,7 +110,7 @@ def load_outputs(data: bytes, where: str) -> StoredResult:
         raise StoreError(f"{where} is no stored result.", path=where) from error
     if not isinstance(tool, str) or not isinstance(outputs, list):
         raise StoreError(f"{where} is no stored result.", path=where)
-    return StoredResult(tool, tuple(outputs))
+    return StoredResult(tool, tuple(one for one in outputs if isinstance(one, dict)))
 
 
 def _digest(name: str) -> str:

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_ctx.core.blocks import Text
+from jupyter_ctx.core.blocks import Text, ToolUse
 from jupyter_ctx.core.ports import Cell, ToolOutput
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import PromptError, StoreError
 from jupyter_ctx.export.files import find_free, name_of, save_file
-from jupyter_ctx.export.forms import clean_output, cut
+from jupyter_ctx.export.forms import OUTPUT_CHARS, clean_output, cut
 from jupyter_ctx.export.items import Answer, Code, Note, Prompt, Step, read_conversation
+from jupyter_ctx.export.markdown import OUTPUT_CHARS as PAGE_CHARS
 from jupyter_ctx.export.source import Source
 from jupyter_ctx.export.writer import Writer
 from jupyter_ctx.headless.export import export
@@ -320,3 +321,45 @@ def test_the_shell_exports_a_stored_session(
     assert sorted(os.listdir(here)) == ["b.jsonl", "c.md", "one-and-one.ipynb"]
     assert (here / "b.jsonl").read_bytes() == before
     assert (home / "sessions" / "one" / "transcript.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(("suffix", "most"), [(".ipynb", OUTPUT_CHARS), (".md", PAGE_CHARS)])
+def test_no_part_of_a_key_is_left_where_a_text_is_cut(
+    tmp_path: Path, suffix: str, most: int
+) -> None:
+    """A key on the border of what is left out of a long output is taken out before it is cut."""
+    key = "topsecret-" + "".join(f"{n:02}" for n in range(15))
+    at = most // 2 - 20
+    text = "x" * at + key + "y" * (2 * most) + key + "z" * at
+    session = make_session(ScriptedModel(reply(call("run_code", code="1")), reply("One.")))
+    session.ask("Go.")
+    output = {"output_type": "stream", "name": "stdout", "text": text}
+    cell = Cell("mine", "print(secret)", 1, 1.0, outputs=(output,))
+    source = source_of(session, cell, redactor=Redactor([key]))
+
+    path = writer().save(source, tmp_path / f"n{suffix}").path
+
+    written = path.read_text("utf-8")
+    assert "characters are left out" in written
+    assert "topsecret" not in written
+    assert key[-4:] not in written
+
+
+def test_stored_outputs_that_are_none_are_left_out(tmp_path: Path) -> None:
+    """A stored result whose file was edited is exported as far as it holds outputs."""
+    odd = [None, 1, "x", [], {}, {"output_type": "stream"}, {"output_type": "error"}]
+    whole = {"output_type": "stream", "name": "stdout", "text": "whole\n"}
+    stored = SessionStore(tmp_path).create("a")
+    model = ScriptedModel(reply(ToolUse("toolu_1", "run_code", {"code": "1"})), reply("One."))
+    session = make_session(model)
+    session.ask("Go.")
+    stored.save_result("toolu_1", "run_code", ToolOutput("whole", outputs=(*odd, whole)))
+    source = replace(source_of(session), texts=stored)
+
+    notebook = notebook_of(source, tmp_path)
+    writer().save(source, tmp_path / "n.md")
+    stored.close()
+
+    (code,) = (cell for cell in notebook.cells if cell.cell_type == "code")
+    assert code.outputs[-1]["text"] == "whole\n"
+    assert "whole" in (tmp_path / "n.md").read_text("utf-8")
