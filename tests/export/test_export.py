@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -334,7 +335,7 @@ def test_no_part_of_a_key_is_left_where_a_text_is_cut(
     session = make_session(ScriptedModel(reply(call("run_code", code="1")), reply("One.")))
     session.ask("Go.")
     output = {"output_type": "stream", "name": "stdout", "text": text}
-    cell = Cell("mine", "print(secret)", 1, 1.0, outputs=(output,))
+    cell = Cell("mine", "print(secret)", 1, 1, outputs=(output,))
     source = source_of(session, cell, redactor=Redactor([key]))
 
     path = writer().save(source, tmp_path / f"n{suffix}").path
@@ -347,7 +348,7 @@ def test_no_part_of_a_key_is_left_where_a_text_is_cut(
 
 def test_stored_outputs_that_are_none_are_left_out(tmp_path: Path) -> None:
     """A stored result whose file was edited is exported as far as it holds outputs."""
-    odd = [None, 1, "x", [], {}, {"output_type": "stream"}, {"output_type": "error"}]
+    odd: list[Any] = [None, 1, "x", [], {}, {"output_type": "stream"}, {"output_type": "error"}]
     whole = {"output_type": "stream", "name": "stdout", "text": "whole\n"}
     stored = SessionStore(tmp_path).create("a")
     model = ScriptedModel(reply(ToolUse("toolu_1", "run_code", {"code": "1"})), reply("One."))
