@@ -8,7 +8,7 @@ from jupyter_ctx.config import Settings
 from jupyter_ctx.core.events import CompactionFailed, CompactionFinished, TurnFinished
 from jupyter_ctx.core.ports import EditedFile, HookOutcome, PlanItem
 from jupyter_ctx.errors import CompactionError
-from jupyter_ctx.ipython.extension import StoredTexts
+from jupyter_ctx.ipython.storedtexts import StoredTexts
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeHooks, FakeKernel, FakeTools, FakeWorkspace
 from jupyter_ctx.tools import make_tools

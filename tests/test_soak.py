@@ -21,7 +21,7 @@ from jupyter_ctx.config import Settings
 from jupyter_ctx.core.events import CompactionFinished, CtxEvent, TurnFinished
 from jupyter_ctx.core.repair import repair
 from jupyter_ctx.core.view import build_view
-from jupyter_ctx.ipython.extension import StoredTexts
+from jupyter_ctx.ipython.storedtexts import StoredTexts
 from jupyter_ctx.tools.results import make_read_result
 from tests.direct import DirectModel, judge
 from tests.fake_anthropic import Call, FakeModel, Reply, Text, Thinking

@@ -18,7 +18,7 @@ from jupyter_ctx.core.blocks import Message, Text, ToolResult
 from jupyter_ctx.core.compaction import is_instruction
 from jupyter_ctx.core.ports import Request
 from jupyter_ctx.errors import ToolError
-from jupyter_ctx.ipython.extension import StoredTexts
+from jupyter_ctx.ipython.storedtexts import StoredTexts
 from jupyter_ctx.session import Session
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeClock

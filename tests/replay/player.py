@@ -30,7 +30,7 @@ from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.core.window import Limits, summary_budget
 from jupyter_ctx.errors import PromptTooLongError
-from jupyter_ctx.ipython.extension import StoredTexts
+from jupyter_ctx.ipython.storedtexts import StoredTexts
 from jupyter_ctx.session import Place, Ports, Session, SessionFile
 from jupyter_ctx.testing import AllowAll, FakeClock, FakeKernel, InlineRunner, MemoryStore
 from jupyter_ctx.tools import make_tools
