@@ -2,7 +2,8 @@
 
 It is no language model. It picks a script by words of the prompt, really calls the tools, and
 writes its answer from what they returned. Its window is small, so that a few turns fill it and the
-conversation is compacted. Usage is counted as a provider with a prompt cache would.
+conversation is compacted. Usage is counted as a provider with a prompt cache would. On command in
+the prompt it thinks, or fails as providers do (`demo_faults`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..core.blocks import (
     Block,
     Message,
     Text,
+    Thinking,
     ToolResult,
     ToolUse,
     images_of,
@@ -30,8 +32,20 @@ from ..core.blocks import (
 from ..core.budget import DONE, is_nudge
 from ..core.compaction import is_instruction
 from ..core.counts import image_tokens
-from ..core.ports import BlockDone, Delta, ModelFacts, ReplyDone, Request, TextPart, ToolPart
+from ..core.loop import CONTINUE_TEXT, PAUSED_TEXT
+from ..core.ports import (
+    BlockDone,
+    Delta,
+    ModelFacts,
+    ReplyDone,
+    Request,
+    TextPart,
+    ThinkingPart,
+    ToolPart,
+)
 from ..core.usage import Prices, Usage
+from . import demo_faults
+from .demo_faults import make_fault, thought
 
 NAME = "demo"
 LABEL = "Demo model: answers are scripted, offline and free"
@@ -83,6 +97,7 @@ class DemoModel:
     def __init__(self, prices: Prices | None = None) -> None:
         self._prices = prices
         self._cached = ""
+        self._faulted: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -90,21 +105,39 @@ class DemoModel:
         return NAME
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """Yield the scripted answer to the request, text in small pieces."""
-        blocks = self._answer(request)
+        """Yield the scripted answer to the request, text in small pieces.
+
+        Raises the ModelError that the prompt asks for (`demo_faults`).
+        """
+        told = () if _is_compaction(request) else self._take_commands(request)
+        for word in told:
+            if (fault := make_fault(word)) is not None:
+                raise fault
+        blocks = self._answer(request, thinks=demo_faults.THINK in told)
+        if demo_faults.LONG in told:
+            blocks = tuple(block for block in blocks if isinstance(block, Text))[:1]
         for block in blocks:
-            match block:
-                case Text(text=text):
-                    for start in range(0, len(text), CHUNK_CHARS):
-                        yield TextPart(text[start : start + CHUNK_CHARS])
-                        await asyncio.sleep(PACE_S)
-                case ToolUse(id=id_, name=name):
-                    yield ToolPart(id_, name)
-                case _:
-                    pass
+            async for delta in _pieces(block, breaks=demo_faults.CUT in told):
+                yield delta
             yield BlockDone(block)
         calls = any(isinstance(block, ToolUse) for block in blocks)
-        yield ReplyDone("tool_use" if calls else "end_turn", self._usage(request, blocks))
+        reason = "tool_use" if calls else "end_turn"
+        if demo_faults.REFUSE in told:
+            reason = "refusal"
+        elif demo_faults.LONG in told:
+            reason = "max_tokens"
+        if reason == "end_turn" and not _is_compaction(request):
+            self._faulted.clear()  # the prompt is answered
+        yield ReplyDone(reason, self._usage(request, blocks))
+
+    def _take_commands(self, request: Request) -> Sequence[str]:
+        """Return what the newest prompt commands and this call is to do; a fault comes once."""
+        prompt, _ = read_turn(request.messages)
+        asked = demo_faults.find_commands(prompt)
+        taken = [word for word in asked if word in demo_faults.LASTING]
+        once = [word for word in asked if word not in {*taken, *self._faulted}][:1]
+        self._faulted.update(once)
+        return [*taken, *once]
 
     async def load_facts(self) -> ModelFacts:
         """Return the demo's own facts; its window is small on purpose."""
@@ -117,11 +150,12 @@ class DemoModel:
     async def aclose(self) -> None:
         """Nothing to close."""
 
-    def _answer(self, request: Request) -> tuple[Block, ...]:
+    def _answer(self, request: Request, *, thinks: bool = False) -> tuple[Block, ...]:
         if _is_compaction(request):
             return (Text(summarise(request.messages[:-1])),)
         prompt, done = read_turn(request.messages)
-        return tuple(
+        first = (thought(),) if thinks else ()
+        return first + tuple(
             ToolUse(f"demo_{secrets.token_hex(4)}", step.name, step.input)
             if isinstance(step, Step)
             else Text(step)
@@ -140,6 +174,25 @@ class DemoModel:
         if not request.breakpoints:
             return Usage(rest, 0, 0, output)
         return Usage(1, read, rest - 1, output)
+
+
+async def _pieces(block: Block, *, breaks: bool) -> AsyncIterator[Delta]:
+    """Yield a block piece by piece; `breaks`: a text breaks off half-way."""
+    match block:
+        case Text(text=text):
+            for start in range(0, len(text), CHUNK_CHARS):
+                yield TextPart(text[start : start + CHUNK_CHARS])
+                await asyncio.sleep(PACE_S)
+                if breaks and start + CHUNK_CHARS >= len(text) // 2:
+                    raise demo_faults.broken()
+        case Thinking(wire=wire):
+            for word in str(wire["thinking"]).split(" "):
+                yield ThinkingPart(f"{word} ")
+                await asyncio.sleep(PACE_S)
+        case ToolUse(id=id_, name=name):
+            yield ToolPart(id_, name)
+        case _:
+            pass
 
 
 def demo_facts(prices: Prices | None = None) -> ModelFacts:
@@ -208,7 +261,8 @@ def _words(message: Message) -> str:
     """Return what the user typed: for a summary message, the last words it quotes."""
     typed = [b for b in message.content if isinstance(b, Text) and b.part == "conversation"]
     if typed:
-        return text_of(typed)
+        words = text_of(typed)
+        return "" if words in (CONTINUE_TEXT, PAUSED_TEXT) else words  # not the user's
     quoted = [
         block.text
         for block in message.content
@@ -270,6 +324,7 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
         return [f"I did not run it: {reason}" if reason else "I did not run it."]
     if is_nudge(prompt):
         return [DONE]
+    prompt = re.sub(r"\bdemo: *[a-z]+\b[,.]?", "", prompt, flags=re.I)
     words = prompt.lower()
     if skill := re.search(r"\bskill ([a-z0-9-]+)", words):
         return _load_skill(skill.group(1), done)
