@@ -216,6 +216,28 @@ def test_a_resumed_session_keeps_its_prefix(tmp_path: Path) -> None:
     assert_append_only(server.messages)
 
 
+def test_no_command_shows_a_key(tmp_path: Path) -> None:
+    """A key in a project's files and in the user's settings is taken out of what commands show."""
+    key = "sk-ant_test_0123456789_abc"
+    root = make_repository(tmp_path / "project")
+    write(root / "AGENTS.md", f"The key is {key}.\n")
+    write(root / ".jupyter_ctx/skills/plot/SKILL.md", SKILL.replace("When", f"{key} When"))
+    hook = {"hooks": [{"type": "command", "command": f"true {key}"}]}
+    servers = {"own": {"command": "false", "args": [key]}}
+    own = {"hooks": {"SessionEnd": [hook]}, "mcpServers": servers}
+    write(tmp_path / "ctx/settings.json", json.dumps(own))
+    with working_in(root, tmp_path, ANTHROPIC_API_KEY=key) as (kernel, _, _):
+        shown = [
+            json.dumps(run(kernel, f"%agent {command}").outputs)
+            for command in ("/trust", "/trust allow", "/skills", "/hooks", "/mcp")
+        ]
+
+    assert not any(key in text.replace("\\", "") for text in shown)
+    assert [text.count("redacted: ANTHROPIC_API_KEY") > 0 for text in shown] == [
+        True, False, True, True, True,
+    ]  # fmt: skip
+
+
 def test_settings_that_break_while_a_turn_runs_end_nothing(tmp_path: Path) -> None:
     """A turn ends by the settings it began with, skills and all; the next one says what is wrong.
 

@@ -289,6 +289,7 @@ class Agent:
             shown = command.run(self, argument)
         self._tell(renderer)
         if shown is not None:
+            shown = self.opener.redact_shown(shown)
             renderer.show(shown.markdown, shown.text, shown.json)
         self._settle()
 

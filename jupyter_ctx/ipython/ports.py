@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..tools.mcp import McpServers
     from .asked import Asked
     from .attach import Attacher
+    from .commands import Shown
     from .exports import Folders
     from .hooking import LoadedHooks
     from .live import Sink
@@ -67,6 +68,10 @@ class Opener(Protocol):
 
     def redact(self, text: str) -> str:
         """Return `text` without the program's own keys."""
+        ...
+
+    def redact_shown(self, shown: Shown) -> Shown:
+        """Return what a command shows without them."""
         ...
 
     def open_here(self) -> Opened:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ..core.redact import Redactor
@@ -12,6 +13,7 @@ class LiveRedactor(Redactor):
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
+        self._escaped: list[tuple[re.Pattern[str], str]] = []
         self._known_keys = False
         super().__init__({})
 
@@ -31,3 +33,14 @@ class LiveRedactor(Redactor):
                 self._seen[f"{name}, number {len(self._seen)}"] = self._seen[name]
         self._seen.update(fresh)
         super().__init__(self._seen, known_keys=wants_shapes)
+        self._escaped = [
+            (re.compile("".join(f"\\\\?{re.escape(one)}" for one in value)), f"[redacted: {name}]")
+            for name, value in self._seen.items()
+        ]
+
+    def markdown(self, text: str) -> str:
+        """Return Markdown without the secrets, those with escaped characters included."""
+        text = self.text(text)
+        for pattern, replacement in self._escaped:
+            text = pattern.sub(replacement, text)
+        return text

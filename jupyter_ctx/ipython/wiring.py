@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..tools.project import Project
     from ..tools.seen import Seen
     from .celltexts import CellTexts
+    from .commands import Shown
     from .document import Document
     from .exports import Folders
     from .hooking import LoadedHooks
@@ -157,6 +158,12 @@ class Wiring:
     def redact(self, text: str) -> str:
         """Return `text` without the program's own keys, those set since the start included."""
         return self._redact().text(text)
+
+    def redact_shown(self, shown: Shown) -> Shown:
+        """Return what a command shows without the program's own keys."""
+        redactor = self._redact()
+        markdown, text = redactor.markdown(shown.markdown), redactor.text(shown.text)
+        return replace(shown, markdown=markdown, text=text, json=redactor.json(shown.json))
 
     # Opening ------------------------------------------------------------------------------------
 

@@ -378,6 +378,7 @@ class PanelService:
         else:
             shown = await asyncio.to_thread(command.run, agent, argument)
         if shown is not None:
+            shown = agent.opener.redact_shown(shown)
             self.tell(
                 {
                     "kind": "shown",
