@@ -15,7 +15,9 @@ import pytest
 from jupyter_ctx.core.compaction import INSTRUCTION_OPEN
 from tests.agent_kernel import agent_kernel, ask, run
 from tests.fake_anthropic import FakeAnthropic, Recorded, call, last_text
+from tests.fake_anthropic.checks import assert_append_only
 from tests.kernels import Ran
+from tests.surroundings.hostile import git, make_repository, write
 from tests.wire import head_of, printing, results, text_of_messages
 
 MODEL = "claude-sonnet-5-5"
@@ -200,3 +202,55 @@ def test_a_session_that_cannot_be_resumed_is_never_empty_in_silence(
     assert after == before
     assert len(list((stage.folder / "ctx" / "sessions").iterdir())) == 2
     assert json.loads((past.session / "metadata.json").read_bytes())["turns"] == TURNS
+
+
+@pytest.mark.timeout(600)
+def test_what_changed_meanwhile_stands_behind_what_was_sent(tmp_path: Path) -> None:
+    """W20: another date, branch, status, folder and module: told in new text only, once.
+
+    The zones of the two kernels are 26 hours apart, so that their dates differ at any time.
+    """
+    root = make_repository(tmp_path / "project")
+    module = write(root / "toolbox.py", "__version__ = '1.0'\n")
+    notebook, days = str(root / "n.ipynb"), list[str]()
+    with FakeAnthropic(lambda body: "Done.") as server:
+        for zone, folder in (("AAA12", root), ("BBB-14", root / "deeper")):
+            with agent_kernel(tmp_path, server, MODEL, JPY_SESSION_NAME=notebook, TZ=zone) as one:
+                run(
+                    one,
+                    f"import os, sys; sys.path.append({str(root)!r}); os.chdir({str(folder)!r})",
+                )
+                run(one, "import toolbox\ntoolbox.__version__")
+                if folder == root:
+                    run(one, "%agent /trust")
+                    run(one, "%agent /trust allow")
+                ask(one, "Go on.")
+                ask(one, "Go on.")
+                days.append(one.eval("str(__import__('datetime').date.today())"))
+                one.kill()
+            if folder == root:
+                module.write_text("__version__ = '2.0'\n")
+                git(root, "checkout", "-qb", "later")
+                write(root / "third.txt", "")
+                (root / "deeper").mkdir()
+        before, resumed, after = server.messages[1:4]
+
+    assert assert_append_only(server.messages) == []
+    for name in ("system", "tools"):
+        assert resumed.json[name] == before.json[name]
+    told = "\n".join(block["text"] for block in resumed.messages[-1]["content"])
+    assert days[0] != days[1]
+    for new in (
+        f"Today is {days[1]}.",
+        "later",
+        "?? third.txt",
+        f"The working folder is now {root}/deeper",
+    ):
+        assert new in told
+    assert resumed.plan is not None
+    assert before.plan is not None
+    assert resumed.plan.read_tokens >= 0.95 * before.plan.read_tokens > 0
+    for block in after.messages[-1]["content"]:
+        assert "Today is" not in block["text"]
+        assert "third.txt" not in block["text"]
+    assert server.refused == []
