@@ -11,9 +11,13 @@ from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import FakeKernel, FakeTools
 from jupyter_ctx.tools.task import make_task
+from tests.both import caching
 from tests.fake_anthropic import FakeAnthropic, FakeModel, Recorded, call, last_text
+from tests.fake_anthropic.prompt import blocks_of
 from tests.talk import MODEL, talk
 
+PRICED = "gpt-5"
+"""A model of the other protocol whose prices are known."""
 TASK_LINE = "# The task\n"
 SUMMARY = "## Task\nGo through the steps.\n## Done\nThe first ones."
 MANY = "for i in range(1500): print('line', i, i * 37 % 101)"
@@ -28,9 +32,11 @@ def task_of(body: Mapping[str, Any]) -> str | None:
     """Return the task of the sub-agent that sent a request, None: the conversation itself did."""
     for message in reversed(body["messages"]):
         content = message["content"]
-        for block in content if isinstance(content, list) else ():
+        if message["role"] in ("system", "tool"):
+            continue
+        for block in blocks_of(content):
             if block["type"] == "text" and TASK_LINE in block["text"]:
-                return str(block["text"]).partition(TASK_LINE)[2].strip()
+                return str(block["text"]).partition(TASK_LINE)[2].split("\n\n")[0].strip()
     return None
 
 
@@ -81,6 +87,7 @@ class Look(FakeTools):
 
 @contextmanager
 def conversation(
+    fake: type[FakeAnthropic],
     main: Sequence[object],
     parts: Mapping[str, Sequence[object]],
     *,
@@ -89,10 +96,11 @@ def conversation(
     binds_thinking: bool = True,
     **options: Any,
 ) -> Iterator[tuple[FakeAnthropic, Session]]:
-    """Give a server that plays `main` and `parts`, and a session with it."""
-    models = {MODEL: FakeModel(window=window, max_output=64_000, binds_thinking=binds_thinking)}
+    """Give a server of the protocol of `fake` that plays `main` and `parts`, and its session."""
+    facts = FakeModel(window=window, max_output=64_000, binds_thinking=binds_thinking)
+    models = {MODEL if fake is FakeAnthropic else PRICED: facts}
     with (
-        FakeAnthropic(Cast(main, parts), models=models) as server,
+        fake(Cast(main, parts), models=models, **caching(fake)) as server,
         talk(server, tools=tools or Look(), **options) as session,
     ):
         yield server, session

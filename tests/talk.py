@@ -87,13 +87,13 @@ def talk(
 ) -> Iterator[Session]:
     """Open a session with `server`; `values` are settings. `kernel` None: that of fake `tools`.
 
-    With a FakeOpenAI it talks Chat Completions, to the server's own model unless one is named.
+    With a FakeOpenAI it talks Chat Completions, to the server's own model unless it has `model`.
     `other` is a server of the other protocol, for a switch of the model; `environ` names servers
     in another way.
     """
     family = "OPENAI" if isinstance(server, FakeOpenAI) else "ANTHROPIC"
-    if family == "OPENAI" and model == MODEL:
-        model = f"openai:{next(iter(server.models))}"
+    if family == "OPENAI" and ":" not in model:
+        model = f"openai:{model if model in server.models else next(iter(server.models))}"
     settings = Settings(model=model, **values)  # type: ignore[arg-type]  # checked by Settings
     named = {f"{family}_BASE_URL": server.url, f"{family}_API_KEY": "sk-ant-test-0123456789"}
     if other is not None:

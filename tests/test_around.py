@@ -13,9 +13,11 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import Cell, EditedFile, HookOutcome, PlanItem, Skill
 from jupyter_ctx.errors import CompactionError
 from jupyter_ctx.testing import FakeHooks, FakeKernel, FakeMemory, FakeTools, FakeWorkspace
-from tests.fake_anthropic import FakeAnthropic, FakeModel, call, last_text, reply, too_long
+from tests.both import on_both
+from tests.fake_anthropic import FakeModel, call, last_text, reply, too_long
 from tests.fake_anthropic.checks import assert_healthy, assert_never_over_window
 from tests.talk import MODEL, run, talk
+from tests.wire import head_of, messages_of
 
 SUMMARY = """<summary>
 ## State
@@ -26,6 +28,7 @@ SUMMARY = """<summary>
 </memory>"""
 
 
+MAX_OUTPUT = 8_000
 LONG = "An answer that takes its place in the window. " * 250
 
 
@@ -34,7 +37,7 @@ def _words(message):
 
 
 def models(window=16_000):
-    return {MODEL: FakeModel(window=window, max_output=8_000, cache_floor=512)}
+    return {MODEL: FakeModel(window=window, max_output=MAX_OUTPUT, cache_floor=512)}
 
 
 def of(events, kind):
@@ -42,7 +45,9 @@ def of(events, kind):
 
 
 def is_summary(record):
-    return last_text(record.json).startswith(INSTRUCTION_OPEN)
+    """Whether a request asks for a summary, within the limit that one protocol tells too late."""
+    is_asked = last_text(record.json).startswith(INSTRUCTION_OPEN)
+    return is_asked and record.json["max_tokens"] <= MAX_OUTPUT
 
 
 def steps(count, lines=30):
@@ -78,7 +83,8 @@ def world(size=1):
     return kernel, workspace
 
 
-def test_the_next_request_holds_all_that_must_stay():
+@on_both
+def test_the_next_request_holds_all_that_must_stay(fake):
     """After a compaction: words, pin, plan, skills, names, results, sources, in this order."""
     kernel, workspace = world()
     hooks = FakeHooks({"SessionStart": HookOutcome(context="Branch main.")})
@@ -87,7 +93,7 @@ def test_the_next_request_holds_all_that_must_stay():
     first = call("run_code", code="scores = 1\ndel scores\nfor i in range(2_000): print('row', i)")
     script = answering([reply(tools=[first]), *steps(30, 80), "Done."])
     with (
-        FakeAnthropic(script, models=models()) as server,
+        fake(script, models=models()) as server,
         talk(
             server,
             tools=FakeTools(kernel),
@@ -101,10 +107,9 @@ def test_the_next_request_holds_all_that_must_stay():
         events = run(session, "Plot the sales by month")
         entry = session.find_compaction(1)
         asked = next(index for index, record in enumerate(server.messages) if is_summary(record))
-        after = server.messages[asked + 1].json["messages"][0]["content"]
+        head = head_of(server.messages[asked + 1])
 
         assert of(events, CompactionFinished)
-        texts = [block["text"] for block in after]
         marks = [
             "</summary>",
             "# What the user asked",
@@ -116,20 +121,23 @@ def test_the_next_request_holds_all_that_must_stay():
             "# Cells and files",
             "Branch main.",
         ]
-        assert [mark in text for mark, text in zip(marks, texts, strict=True)] == [True] * 9
-        sources = texts[7]
+        assert [head.count(mark) for mark in marks] == [1] * 9
+        places = [head.index(mark) for mark in marks]
+        assert places == sorted(places)
+        sources = head[places[7] : places[8]]
         assert sources.index("new.md") < sources.index("cell:made") < sources.index("old.md")
         gone = "Named in the summary, but not in the kernel any more: `scores`, `cell:lost`."
-        assert texts[0].endswith(gone)
+        assert head[: places[1]].rstrip().endswith(gone)
         assert entry.missing == ("scores", "cell:lost")
         assert entry.summary.startswith("## State")
         assert memory.facts == ["The user counts amounts in cents."]
-        assert "cents" not in texts[0]
+        assert "cents" not in head[: places[1]]
         assert_healthy(server)
 
 
+@on_both
 @pytest.mark.parametrize("window", [8_000, 16_000, 64_000])
-def test_a_full_surrounding_never_overflows(window):
+def test_a_full_surrounding_never_overflows(fake, window):
     """However large plan, skills, files, cells and hooks are, every request fits its window."""
     kernel, workspace = world(3_000)
     hooks = FakeHooks(
@@ -140,7 +148,7 @@ def test_a_full_surrounding_never_overflows(window):
     )
     script = answering([*steps(40, 60), "Done."])
     with (
-        FakeAnthropic(script, models=models(window)) as server,
+        fake(script, models=models(window)) as server,
         talk(
             server, tools=FakeTools(kernel), hooks=hooks, memory=FakeMemory(), workspace=workspace
         ) as session,
@@ -154,12 +162,13 @@ def test_a_full_surrounding_never_overflows(window):
         assert_healthy(server)
 
 
-def test_what_comes_back_is_counted():
+@on_both
+def test_what_comes_back_is_counted(fake):
     """`/context` counts what was put back as such, and it is what the entry says it is."""
     kernel, workspace = world(40)
     script = answering([LONG, "Second.", "Third."])
     with (
-        FakeAnthropic(script, models=models(64_000)) as server,
+        fake(script, models=models(64_000)) as server,
         talk(
             server,
             tools=FakeTools(kernel),
@@ -189,8 +198,9 @@ def test_what_comes_back_is_counted():
         }
 
 
+@on_both
 @pytest.mark.parametrize("prepare_calls", [0, 3])
-def test_hooks_hear_of_every_kind_of_compaction(prepare_calls):
+def test_hooks_hear_of_every_kind_of_compaction(fake, prepare_calls):
     """A full window, a prompt the provider refuses and a user's wish: each is told its trigger.
 
     So it is whether the summary was prepared beside the conversation or not.
@@ -198,7 +208,7 @@ def test_hooks_hear_of_every_kind_of_compaction(prepare_calls):
     hooks = FakeHooks({"PreCompact": HookOutcome(context="Keep the figures.")})
     script = answering([*steps(40, 80), "Done.", too_long(17_000, 16_000), "Again."])
     with (
-        FakeAnthropic(script, models=models()) as server,
+        fake(script, models=models()) as server,
         talk(server, hooks=hooks, prepare_calls=prepare_calls) as session,
     ):
         run(session)
@@ -223,12 +233,13 @@ def test_hooks_hear_of_every_kind_of_compaction(prepare_calls):
     assert after == ["SessionStart", "PostCompact"] * len(session.transcript.compactions)
 
 
-def test_missing_names_follow_the_kernel():
+@on_both
+def test_missing_names_follow_the_kernel(fake):
     """What a summary names is looked up as the kernel is now, for any compaction."""
     kernel = FakeKernel({"df": 1})
     script = answering([reply(tools=[call("run_code", code="scores = 1")]), LONG, "B.", "C."])
     with (
-        FakeAnthropic(script, models=models(64_000)) as server,
+        fake(script, models=models(64_000)) as server,
         talk(server, tools=FakeTools(kernel), compaction="manual", tail_tokens=0) as session,
     ):
         run(session)
@@ -242,12 +253,13 @@ def test_missing_names_follow_the_kernel():
         assert session.missing_names(7) == ()
 
 
-def test_memory_is_kept_by_every_kind_of_note():
+@on_both
+def test_memory_is_kept_by_every_kind_of_note(fake):
     """New facts are told to the user once; the next compaction finds them known."""
     memory = FakeMemory()
     script = answering([LONG, "Second.", LONG, "Fourth."])
     with (
-        FakeAnthropic(script, models=models(64_000)) as server,
+        fake(script, models=models(64_000)) as server,
         talk(server, memory=memory, compaction="manual", tail_tokens=0) as session,
     ):
         told = []
@@ -262,14 +274,15 @@ def test_memory_is_kept_by_every_kind_of_note():
         assert "cents" not in text_of(session.find_compaction().message.content)
 
 
-def test_a_request_that_stays_too_long_names_its_size():
+@on_both
+def test_a_request_that_stays_too_long_names_its_size(fake):
     """After three cuts the compaction fails with numbers, and the log is as it was."""
 
     def script(body):
         return too_long(90_000, 64_000) if last_text(body).startswith(INSTRUCTION_OPEN) else "Ok."
 
     with (
-        FakeAnthropic(script, models=models(64_000)) as server,
+        fake(script, models=models(64_000)) as server,
         talk(server, compaction="manual", tail_tokens=0) as session,
     ):
         for n in range(9):
@@ -277,7 +290,7 @@ def test_a_request_that_stays_too_long_names_its_size():
         view = list(session.transcript.view)
         with pytest.raises(CompactionError) as raised:
             session.compact()
-        asked = [record.json for record in server.messages if is_summary(record)]
+        asked = [messages_of(record) for record in server.messages if is_summary(record)]
 
         assert len(asked) == 4
         reason = str(raised.value)
@@ -285,7 +298,7 @@ def test_a_request_that_stays_too_long_names_its_size():
         assert "of 64,000 tokens" in reason
         assert "90,000" in reason
         assert list(session.transcript.view) == view
-        first, last = asked[0]["messages"], asked[-1]["messages"]
+        first, last = asked[0], asked[-1]
         assert _words(last[0]) == _words(first[0])
         assert _words(last[-1]) == _words(first[-1])
         assert len(last) < len(first) / 2

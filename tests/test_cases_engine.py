@@ -17,10 +17,10 @@ from jupyter_ctx.core.events import (
 from jupyter_ctx.core.ports import Cell, ToolOutput
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.testing import FakeKernel, FakeTools
+from tests import both
 from tests.both import on_both
 from tests.fake_anthropic import FakeAnthropic, call, refuse, reply
 from tests.fake_anthropic.checks import (
-    assert_append_only,
     assert_healthy,
     assert_markers,
     assert_never_over_window,
@@ -73,28 +73,31 @@ def test_c10_an_output_near_the_reserve_is_reduced_not_the_users_words(fake):
         assert_healthy(server)
 
 
-def test_c04_older_images_leave_together_with_their_places(tmp_path):
+@on_both
+def test_c04_older_images_leave_together_with_their_places(fake, tmp_path):
     """C04: twelve turns with a picture each: older ones leave in one batch, at a compaction.
 
     Each is then named with the path of its file; in between every request extends the one before;
     count and bytes stay under the limits.
     """
     opened = SessionStore(tmp_path).create("plots", cwd="/home/user")
-    picture = png(1_000, 1_000)
+    side, so = (1_000, "So.") if fake is FakeAnthropic else (400, filler(900))  # 300 tokens each
+    picture = png(side, side)
 
     def plot():
         data = {"image/png": picture.data, "text/plain": "<Figure>"}
         output = {"output_type": "display_data", "data": data, "metadata": {}}
         return ToolOutput("<Figure>", (picture,), (output,), ("image/png",))
 
-    turns = [part for n in range(12) for part in (reply(f"Plot {n}.", tools=[call("plot")]), "So.")]
-    with FakeAnthropic(answering(turns), models=window(16_000, many_images=20)) as server:
+    turns = [part for n in range(12) for part in (reply(f"Plot {n}.", tools=[call("plot")]), so)]
+    with fake(answering(turns), models=window(16_000, many_images=20)) as server:
         tools = FakeTools(plot=plot)
         with plain_talk(server, tools=tools, store=opened, entries=opened.entries) as session:
             for n in range(12):
                 assert run(session, f"Plot number {n}.")[-1].outcome == "done"
         opened.close()
-        cuts = assert_append_only(server.messages, is_side=is_summary)
+        cuts = [n + 1 for n, record in enumerate(server.messages) if is_summary(record)]
+        assert both.assert_append_only(server.messages, is_summary) == len(cuts)
         counts = [len(blocks(record, "image")) for record in server.messages]
 
         assert len(cuts) == len(summaries(server.messages)) >= 1
@@ -125,13 +128,14 @@ def test_c04_older_images_leave_together_with_their_places(tmp_path):
 # The gauge ----------------------------------------------------------------------------------------
 
 
-def test_c11_a_figure_before_the_first_reply_and_after_each_step():
+@on_both
+def test_c11_a_figure_before_the_first_reply_and_after_each_step(fake):
     """C11: an estimate before any request; the provider's sum after each step; less after."""
     cells = [Cell(f"c{n}", f"x_{n} = {n}", n, n) for n in range(1, 6)]
     tools = FakeTools(FakeKernel({f"x_{n}": n for n in range(1, 6)}, cells))
     script = answering([part for n in range(3) for part in (*steps(1), filler(900))])
     with (
-        FakeAnthropic(script, models=window(16_000)) as server,
+        fake(script, models=window(16_000)) as server,
         plain_talk(server, tools=tools) as one,
     ):
 
@@ -141,9 +145,7 @@ def test_c11_a_figure_before_the_first_reply_and_after_each_step():
             assert found["used_tokens"] == found["measured_tokens"] + found["estimated_tokens"]
             assert found["is_estimate"] is (measured is None)
             if measured is not None:
-                kinds = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-                total = sum(measured[kind] for kind in (*kinds, "output_tokens"))
-                assert found["used_tokens"] == total
+                assert found["used_tokens"] == both.prompt_of(measured) + both.output_of(measured)
             return found
 
         before = check(None)
@@ -154,11 +156,11 @@ def test_c11_a_figure_before_the_first_reply_and_after_each_step():
         def look(event):
             if type(event).__name__ == "StepFinished":
                 server.messages[-1].done.wait(20)
-                seen.append(check(server.messages[-1].usage))
+                seen.append(check(server.messages[-1]))
 
         for n in range(3):
             one.ask(f"Turn {n}", on_event=look)
-        full = check(server.messages[-1].usage)
+        full = check(server.messages[-1])
         assert len(seen) == 6
         one.compact()
         after = check(None)
@@ -174,7 +176,8 @@ FIVE = """Do five steps, one after the other: 1, 2, 3, 4, 5.
   Keep this as it is: {"a": [1, 2]}, `x` — “quoted”, $HOME, 100 %, \\n."""
 
 
-def test_c13_the_request_that_brings_a_compaction_is_done_to_its_end():
+@on_both
+def test_c13_the_request_that_brings_a_compaction_is_done_to_its_end(fake):
     """C13, item 7: compaction in step 2 of five; its words whole and once, then step 3 follows.
 
     One turn, one end of it; nothing asks what to do, and nothing is done twice.
@@ -185,8 +188,9 @@ def test_c13_the_request_that_brings_a_compaction_is_done_to_its_end():
     def step(n):
         return printing(f"print({n}, 'y ' * 900)", f"Step {n}. " + wordy * 10, thinking=f"now {n}")
 
-    script = answering([filler(4_900), *map(step, range(1, 6)), "All five are done."], summary)
-    with FakeAnthropic(script, models=window(8_000)) as server:
+    fill = 4_900 if fake is FakeAnthropic else 5_150  # where thinking counts nothing
+    script = answering([filler(fill), *map(step, range(1, 6)), "All five are done."], summary)
+    with fake(script, models=window(8_000)) as server:
         with plain_talk(server, compaction="crush") as session:
             run(session, "Fill the window.")
             events = run(session, FIVE)
@@ -235,26 +239,28 @@ def test_item7_a_finished_turn_is_not_gone_on_with(fake):
 RULE = "In this project, use polars, never pandas."
 
 
-def test_c14_a_rule_of_the_project_stays_in_its_place():
+@on_both
+def test_c14_a_rule_of_the_project_stays_in_its_place(fake):
     """C14: a rule of a context file, in the frozen system prompt: once, in the same bytes, after
     three compactions."""
     system = f"You are a notebook agent.\n\n<file path='AGENTS.md'>\n{RULE}\n</file>\n"
     begun = [SessionEntry(0.0, "s", None, "/", "0"), PrefixEntry(0.0, system, ())]
     script = answering([part for n in range(3) for part in (filler(500), "Yes.")] + ["Still."])
-    with FakeAnthropic(script) as server:
+    with fake(script) as server:
         with plain_talk(server, entries=begun, tail_tokens=0) as session:
             for n in range(3):
                 run(session, f"turn {n}")
                 run(session, f"again {n}")
                 session.compact()
             run(session, "And the rule?")
-        assert {record.json["system"][0]["text"] for record in server.messages} == {system}
+        assert {both.system_of(record) for record in server.messages} == {system}
         assert {record.body.count(RULE.encode()) for record in server.messages} == {1}
         assert len(summaries(server.messages)) == 3
         assert_healthy(server)
 
 
-def test_c15_a_cell_comes_back_as_the_user_left_it():
+@on_both
+def test_c15_a_cell_comes_back_as_the_user_left_it(fake):
     """C15: A, B edited, then B by the user: both by id in present form, newest first.
 
     Within the budget: what is over 5,000 tokens only by name, older cells only by name.
@@ -269,7 +275,7 @@ def test_c15_a_cell_comes_back_as_the_user_left_it():
         ],
     )
     script = answering([filler(600), "Seen.", "Going on."])
-    with FakeAnthropic(script) as server:
+    with fake(script) as server:
         with plain_talk(server, tools=FakeTools(kernel), recent_cells=3, tail_tokens=0) as session:
             run(session, "Edit A and B.")
             run(session, "Do you see them?")
@@ -292,8 +298,9 @@ def test_c15_a_cell_comes_back_as_the_user_left_it():
 # When, and whether --------------------------------------------------------------------------------
 
 
+@on_both
 @pytest.mark.parametrize("mode", ["economic", "crush", "claude-code", "manual", "off"])
-def test_c17_the_same_session_in_every_mode(mode):
+def test_c17_the_same_session_in_every_mode(fake, mode):
     """C17: auto compacts by its preset on the real window, 8,000 or 200,000; manual on command.
 
     Off warns and then refuses, with a clear message, rather than drop a word.
@@ -301,7 +308,7 @@ def test_c17_the_same_session_in_every_mode(mode):
     outcomes = {}
     for tokens in (8_000, 200_000):
         script = answering([*steps(20, 60), "Counted.", "Hello."])
-        with FakeAnthropic(script, models=window(tokens)) as server:
+        with fake(script, models=window(tokens)) as server:
             with plain_talk(server, compaction=mode) as session:
                 events = run(session, "Count to twenty.")
                 count = len(session.transcript.compactions)
@@ -333,10 +340,11 @@ def test_c17_the_same_session_in_every_mode(mode):
         assert outcomes[8_000][1] >= 1
 
 
-def test_c18_a_summary_can_be_opened_edited_and_undone():
+@on_both
+def test_c18_a_summary_can_be_opened_edited_and_undone(fake):
     """C18: text, what it replaced, figures and the original turns; a change is in what is sent."""
     script = [filler(700), "Second.", "The summary.", "Edited?", "Undone?"]
-    with FakeAnthropic(script) as server, plain_talk(server, tail_tokens=0) as session:
+    with fake(script) as server, plain_talk(server, tail_tokens=0) as session:
         run(session, "The first question.")
         run(session, "The second question.")
         before = session.context()["used_tokens"]
@@ -387,7 +395,8 @@ def test_c19_eight_parallel_calls_are_never_parted(fake):
         assert_healthy(server)
 
 
-def test_c20_whatever_happens_beside_it_the_prefix_stays():
+@on_both
+def test_c20_whatever_happens_beside_it_the_prefix_stays(fake):
     """C20: new outputs, a look at the gauge, a cell the user edits, a clock that ticks: ten turns.
 
     Each request begins with all of the one before; a reduced output keeps its preview for ever.
@@ -399,7 +408,7 @@ def test_c20_whatever_happens_beside_it_the_prefix_stays():
         for n in range(10)
         for part in ((long if n == 2 else printing(f"print({n})")), f"Turn {n}.")
     ]
-    with FakeAnthropic(script) as server, plain_talk(server, tools=FakeTools(kernel)) as session:
+    with fake(script) as server, plain_talk(server, tools=FakeTools(kernel)) as session:
         for n in range(10):
             assert run(session, f"turn {n}")[-1].outcome == "done"
             session.context()
@@ -407,8 +416,9 @@ def test_c20_whatever_happens_beside_it_the_prefix_stays():
             kernel.cells[0] = Cell("aaa", f"a = {n}", n + 2, n + 2)
             kernel.namespace[f"new_{n}"] = n
             session._ports.clock.time += 3_600
-        assert assert_append_only(server.messages) == []
-        assert_markers(server.messages)
+        assert both.assert_append_only(server.messages) == 0
+        if fake is FakeAnthropic:
+            assert_markers(server.messages)
         previews = {
             json.dumps(text)
             for r in server.messages

@@ -16,10 +16,10 @@ from jupyter_ctx.store.codec import dump_line, load_line
 from jupyter_ctx.testing import FakeTools, MemoryStore
 from tests import both
 from tests.both import on_both
-from tests.fake_anthropic import FakeAnthropic, call, reply
+from tests.fake_anthropic import FakeAnthropic, call, reply, status
 from tests.fake_anthropic.checks import assert_append_only as assert_messages_append_only
 from tests.fake_anthropic.checks import assert_never_over_window
-from tests.fake_openai import FakeOpenAI
+from tests.fake_openai import KINDS, FakeOpenAI
 from tests.fake_openai.checks import assert_append_only, assert_healthy, cached_ratio
 from tests.fake_openai.fake import MODEL
 from tests.pictures import png
@@ -28,12 +28,14 @@ from tests.talk import run
 from tests.wire import (
     answering,
     blocks,
+    filler,
     is_summary,
     of,
     plain_talk,
     printing,
     steps,
     summaries,
+    text_of_messages,
     window,
 )
 
@@ -111,14 +113,19 @@ def test_a_text_only_model_hands_over_to_one_that_sees():
         assert blind.refused == seeing.refused == []
 
 
-def test_a_switch_there_and_back_with_thinking():
-    """Each model gets its own thinking back and none of the other's; the log keeps both.
+def test_a_switch_there_and_back_with_thinking_and_images():
+    """Each model gets its own thinking back and none of the other's, and all images; the log keeps
+    both.
 
     Back at the first, what it sent and got before is still sent byte for byte.
     """
-    claude = FakeAnthropic([reply("A.", thinking="of Claude"), *steps(1), "C."])
-    local = FakeOpenAI([printing("print(1)", "L.", thinking="of the other"), "B."], kind="vllm")
-    with claude, local, plain_talk(claude, other=local) as session:
+    tools = FakeTools(plot=lambda: ToolOutput("figure", (png(40, 30),)))
+    plot = reply("P.", thinking="of Claude", tools=[call("plot")])
+    claude = FakeAnthropic([plot, "A.", *steps(1), "C."])
+    local = FakeOpenAI(
+        [printing("print(1)", "L.", thinking="of the other"), call("plot"), "B."], kind="vllm"
+    )
+    with claude, local, plain_talk(claude, tools=tools, other=local) as session:
         run(session, "one")
         session.switch_model(f"openai:{MODEL}")
         assert run(session, "two")[-1].outcome == "done"
@@ -129,6 +136,8 @@ def test_a_switch_there_and_back_with_thinking():
         assert "of Claude" not in local.messages[-1].body.decode()
         assert "of the other" in local.messages[-1].body.decode()
         assert "of the other" not in claude.messages[-1].body.decode()
+        assert len(blocks(local.messages[-1], "image")) == 2
+        assert len(blocks(claude.messages[-1], "image")) == 2
         assert assert_messages_append_only(claude.messages) == []
         assert assert_append_only(local.messages) == 0
         kinds = {
@@ -194,6 +203,50 @@ def test_ollama_by_its_own_prefix():
         assert of(events, CompactionFinished)
         assert_never_over_window(server.messages)
         assert server.refused == []
+
+
+def test_a_summary_is_asked_for_with_images_that_cost_less_than_is_guessed():
+    """Where a server counts less for images than is guessed, its figures decide: all are sent.
+
+    The request for the summary is the prompt as it was last sent, so it is read from the cache.
+    """
+    tools = FakeTools(plot=lambda: ToolOutput("figure", (png(1_000, 1_000),)))
+    turns = [part for _ in range(12) for part in (call("plot"), filler(900))]
+    with FakeOpenAI(answering(turns), kind="llama.cpp", models=window(16_000)) as server:
+        with plain_talk(server, tools=tools) as session:
+            for n in range(12):
+                assert run(session, f"Plot {n}.")[-1].outcome == "done"
+        (asked,) = summaries(server.messages)
+
+        assert len(blocks(asked, "image")) >= 6
+        assert both.cached_of(asked) >= 0.9 * both.prompt_of(asked)
+        assert assert_append_only(server.messages, is_summary) == 1
+        assert_healthy(server)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_overflow_leads_to_one_compaction_and_one_retry(kind):
+    """A window smaller than is known: each server's own refusal is read, and the turn goes on.
+
+    Ollama cuts a prompt that is too long; what it says where nothing of it is left counts as one.
+    """
+    gone = [status(500, "no user query found in messages")] if kind == "ollama" else []
+    script = answering([filler(3_000), filler(3_000), *gone, "Done."])
+    with FakeOpenAI(script, kind=kind, window=12_000, max_output=64_000) as server:
+        server.tells = False
+        with plain_talk(server, window_tokens=200_000, tail_tokens=0) as session:
+            run(session, "one")
+            run(session, "two")
+            asked = len(server.messages)
+            words = "three, " * (500 if gone else 3_200)
+            events = run(session, words)
+
+            assert events[-1].outcome == "done", events[-1].error
+            assert [each.trigger for each in of(events, CompactionFinished)] == ["reactive"]
+            kinds = [(is_summary(r), r.status == 200) for r in server.messages[asked:]]
+            assert kinds == [(False, False), (True, True), (False, True)]
+            assert text_of_messages(server.messages[-1]).count(words.strip()) == 1
+            assert session.facts.window_tokens == (200_000 if gone else 12_000)
 
 
 LONG_NAME = "mcp__a_server__" + "read_the_rows_of_" * 5 + "a_table"

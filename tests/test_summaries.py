@@ -11,8 +11,10 @@ from jupyter_ctx.core.view import build_view
 from jupyter_ctx.errors import BusyError, CompactionError, PromptError
 from jupyter_ctx.testing import MemoryStore, ScriptedModel, make_session
 from jupyter_ctx.testing import reply as scripted
+from tests import both
+from tests.both import on_both
 from tests.fake_anthropic import FakeAnthropic, FakeModel, call, reply
-from tests.fake_anthropic.checks import assert_append_only, assert_healthy
+from tests.fake_anthropic.checks import assert_healthy
 from tests.talk import MODEL, run, talk
 
 BINDING = {MODEL: FakeModel(window=200_000, max_output=8_000, binds_thinking=True)}
@@ -24,7 +26,8 @@ def step(text):
 
 
 def thoughts(record):
-    return record.body.decode().count('"type":"thinking"')
+    mark = '"type":"thinking"' if both.is_messages(record) else '"reasoning_content"'
+    return record.body.decode().count(mark)
 
 
 def compacted(*later, window=200_000, **more):
@@ -39,11 +42,12 @@ def compacted(*later, window=200_000, **more):
     return session
 
 
-def test_undo_sends_the_exact_log_from_before():
+@on_both
+def test_undo_sends_the_exact_log_from_before(fake):
     """The next request is the last one from before, byte for byte, then what came since."""
     script = [step(BIG), step(BIG), "So.", "Summary.", step("Since."), "Then.", "Whole."]
     with (
-        FakeAnthropic(script, models=BINDING) as server,
+        fake(script, models=BINDING) as server,
         talk(server, tail_tokens=0) as session,
     ):
         run(session, "one")
@@ -56,19 +60,24 @@ def test_undo_sends_the_exact_log_from_before():
         assert list(session.transcript.view)[: len(before)] == before
         assert undo.messages == 5
         first, last = server.messages[2], server.messages[-1]
-        assert assert_append_only([first, last]) == []
-        assert "about Since" not in last.body.decode()
+        assert both.assert_append_only([first, last]) == 0
+        is_bound = fake is FakeAnthropic
+        assert ("about Since" in last.body.decode()) is not is_bound
         assert "about many" in last.body.decode()
         assert session.summary()["state"] == "undone"
         assert not server.unused
         assert_healthy(server)
 
 
-def test_an_edited_summary_stands_in_the_next_request():
-    """The user's text takes the summary's place; thinking bound to the old one is left out."""
+@on_both
+def test_an_edited_summary_stands_in_the_next_request(fake):
+    """The user's text takes the summary's place; thinking bound to the old one is left out.
+
+    Only the Messages API binds it.
+    """
     script = [step(BIG), step(BIG), "So.", "Old summary.", step("Since."), "Then.", "Whole."]
     with (
-        FakeAnthropic(script, models=BINDING) as server,
+        fake(script, models=BINDING) as server,
         talk(server, tail_tokens=0) as session,
     ):
         run(session, "one")
@@ -82,7 +91,7 @@ def test_an_edited_summary_stands_in_the_next_request():
         assert "New *words*.\\nTwo lines." in body
         assert "Old summary" not in body
         assert "# What the user asked" in body
-        assert thoughts(server.messages[-1]) == 0
+        assert thoughts(server.messages[-1]) == (0 if fake is FakeAnthropic else 1)
         assert edited.summary == "New *words*.\nTwo lines."
         assert session.summary()["state"] == "edited"
         assert session.summary()["summary"] == edited.summary

@@ -97,6 +97,7 @@ def messages_of(record: Recorded) -> list[dict[str, Any]]:
             {"type": "tool_use", "id": call["id"], **call["function"]}
             for call in message.get("tool_calls", ())
         ]
+        content = [_image_of(part) if part["type"] == "image_url" else part for part in content]
         if role == "tool":
             result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
             content = [{**result, "content": content}]
@@ -106,6 +107,12 @@ def messages_of(record: Recorded) -> list[dict[str, Any]]:
         if role != "system":
             found.append({"role": "user" if role == "tool" else role, "content": content + calls})
     return found
+
+
+def _image_of(part: dict[str, Any]) -> dict[str, Any]:
+    """Return an `image_url` part as an image block."""
+    kind, _, data = part["image_url"]["url"].removeprefix("data:").partition(";base64,")
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
 
 
 def blocks(record: Recorded, kind: str) -> list[dict[str, Any]]:
