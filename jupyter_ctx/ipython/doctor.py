@@ -20,6 +20,8 @@ from .reports import SOURCE_TEXTS, Finding
 
 if TYPE_CHECKING:
     from ..core.ports import Model, ModelFacts
+    from ..surroundings import Offer
+    from ..tools.mcp import ServerReport
     from .agent import Agent
 
     Wait = Callable[[Callable[[], Awaitable[ModelFacts]]], ModelFacts]
@@ -58,7 +60,22 @@ def find_faults(
     found.extend(_model(name, agent.bridge.wait, now, make_model))
     found.append(_storage(now))
     found.append(_permissions(shell, now))
-    return found
+    return [*found, *find_addition_faults(agent.servers, agent.folder.offers())]
+
+
+def find_addition_faults(
+    servers: Sequence[ServerReport], offers: Sequence[Offer]
+) -> Iterator[Finding]:
+    """Yield what of the MCP servers is not connected, and of the folder cannot be used."""
+    for server in servers:
+        if server.state == "failed":
+            name = one_line(server.name, 60)
+            what = f"MCP server {name} is not connected: {one_line(server.why, 300)}"
+            yield Finding("warning", what, f"Once that is mended: %agent /mcp restart {name}")
+    for offer in offers:
+        if offer.fault:
+            what = f"{one_line(offer.source, 200)} cannot be used: {one_line(offer.fault, 300)}"
+            yield Finding("warning", what, "%agent /trust shows what the folder would add.")
 
 
 def find_shell_faults(

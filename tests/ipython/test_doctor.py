@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from jupyter_ctx.config import SETTING_NAMES, env_name, unknown_env
-from jupyter_ctx.ipython.doctor import find_environment_faults, find_front_end
+from jupyter_ctx.ipython.doctor import (
+    find_addition_faults,
+    find_environment_faults,
+    find_front_end,
+)
+from jupyter_ctx.surroundings import Offer
+from jupyter_ctx.tools.mcp import ServerReport
 
 
 def test_every_variable_that_means_something_is_known() -> None:
@@ -60,3 +66,18 @@ def test_the_front_end_is_what_is_known_of_it(
     assert found.level == level
     assert found.what.startswith("Front end: ")
     assert said in found.what
+
+
+def test_what_servers_and_the_folder_lack_is_told() -> None:
+    """A server that is not connected and a file that cannot be used are named with the reason."""
+    good = ServerReport("good", "a", "x", "connected", "", ("a",), (), ())
+    gone = ServerReport("gone", "a", "x", "failed", "the command `x`\nwas not found", (), (), ())
+    usable = Offer("skill", "s", "s/SKILL.md", "/s/SKILL.md")
+    wrong = Offer("settings", "", "settings.json", "/settings.json", fault="it is no valid JSON")
+
+    server, file = find_addition_faults([good, gone], [usable, wrong])
+
+    assert server.what == "MCP server gone is not connected: the command `x` was not found"
+    assert server.advice.endswith("/mcp restart gone")
+    assert file.what == "settings.json cannot be used: it is no valid JSON"
+    assert {server.level, file.level} == {"warning"}

@@ -125,7 +125,7 @@ def test_undo_takes_back_what_was_kept_last(host, memory):
     say(host, "/memory forget 2")
 
     assert TITLES in say(host, "/memory undo")
-    with pytest.raises(PromptError, match="Nothing was kept since.* /memory add TEXT"):
+    with pytest.raises(PromptError, match=r"Nothing was kept since.* /memory add TEXT"):
         say(host, "/memory undo")
     assert kept(memory) == ["From before."]
 
