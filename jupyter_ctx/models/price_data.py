@@ -43,6 +43,8 @@ def look_up(name: str, url: str = "") -> Known:
         return Known()
     provider = FAMILIES.get(family, "anthropic")
     own = _is_own(family, url)
+    if own and not family and not name.startswith("claude-"):
+        return Known()
     if not own and urlsplit(url).scheme != "https":
         return Known()
     try:
