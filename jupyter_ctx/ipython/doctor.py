@@ -57,10 +57,11 @@ def find_faults(
     except CtxError as error:
         return [*found, Finding("fault", "Settings", str(error))]
     name = None if agent.current is None else agent.current.model_name
+    servers = () if agent.current is None else agent.servers  # which would open the session
     found.extend(_model(name, agent.bridge.wait, now, make_model))
     found.append(_storage(now))
     found.append(_permissions(shell, now))
-    return [*found, *find_addition_faults(agent.servers, agent.folder.offers())]
+    return [*found, *find_addition_faults(servers, agent.folder.offers())]
 
 
 def find_addition_faults(
