@@ -72,7 +72,10 @@ class LabServer:
                 if error.code not in (404, 410):  # it died by itself
                     raise
         for folder in self.home_dir.iterdir():
-            shutil.rmtree(folder)
+            if folder.is_dir():
+                shutil.rmtree(folder)
+            else:
+                folder.unlink()
 
 
 def find_chromium() -> str:

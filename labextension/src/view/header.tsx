@@ -68,6 +68,7 @@ export function Header(props: IHeader): React.ReactElement {
           type="button"
           className="title"
           aria-haspopup="listbox"
+          aria-label={`Sessions: ${title}`}
           title="Sessions"
           onClick={showSessions}
         >
