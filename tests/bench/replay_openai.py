@@ -16,7 +16,7 @@ from tests.replay.wired import COMPLETIONS, MESSAGES, Wired, play_wired
 from .table import Row, times
 
 WINDOWS = (200_000, 64_000, 16_000)
-TOKENS = 300_000
+TOKENS = 200_000
 PROCESSES = 2
 
 
