@@ -80,6 +80,15 @@ def test_adapters_know_core_and_not_one_another(adapter: str) -> None:
                 assert is_within(name, (*COMMON, own)), f"{path.name} imports {name}"
 
 
+def test_an_export_knows_core_alone() -> None:
+    """A session is written down from core's values: what exports it imports no adapter, no edge."""
+    for path in files_of("export"):
+        for name in imports_of(path):
+            if is_within(name, ("jupyter_ctx",)):
+                known = ("jupyter_ctx.core", "jupyter_ctx.errors", "jupyter_ctx.export")
+                assert is_within(name, known), f"{path.name} imports {name}"
+
+
 @pytest.mark.parametrize("name", ["session", "ports", "results", "callables", "testing"])
 def test_the_session_knows_no_edge(name: str) -> None:
     """The session and its companions hold any ports: they import no edge and no adapter."""
@@ -108,7 +117,7 @@ def test_the_panel_knows_no_adapter_but_the_pictures(path: Path) -> None:
 
 def test_the_files_looked_at_exist() -> None:
     """The folders above are not empty, so the arrows are really looked at."""
-    for folder in ("core", "ipython", "panel", *ADAPTERS):
+    for folder in ("core", "export", "ipython", "panel", *ADAPTERS):
         assert len(files_of(folder)) > 1, folder
 
 
