@@ -82,6 +82,17 @@ _plt.show()
 del _figure, _axes, _plt"""
 
 
+PLAN = [
+    {"text": "Look at the data", "state": "in_progress"},
+    {"text": "Clean it", "state": "pending"},
+    {"text": "Check the result", "state": "pending"},
+]
+
+AGENT_TASK = "# The task\n"
+"""What stands over the task in what a sub-agent is told."""
+TASK = "What is in this notebook?"
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """A call of this turn and what it returned."""
@@ -325,11 +336,15 @@ def script(prompt: str, done: Sequence[Done]) -> Steps:
     if is_nudge(prompt):
         return [DONE]
     prompt = re.sub(r"\bdemo: *[a-z]+\b[,.]?", "", prompt, flags=re.I)
+    prompt = prompt.rpartition(AGENT_TASK)[2]
     words = prompt.lower()
     if skill := re.search(r"\bskill ([a-z0-9-]+)", words):
-        return _load_skill(skill.group(1), done)
+        lead = f"I load the skill `{skill.group(1)}`."
+        return _once(lead, Step("skill", {"name": skill.group(1)}), done)
     if code := re.search(r"`([^`]+)`", prompt):
         return _run(code.group(1), done)
+    if kept := _keeping(prompt, done):
+        return kept
     if stored := re.search(r"\b(?:turn|prompt)-\d+\b|\bdemo_[0-9a-f]+\b", prompt):
         return _read(stored.group(), prompt, done)
     if re.search(r"\b(add|insert|edit|change|rewrite|comment)\b", words):
@@ -351,9 +366,34 @@ def _run(code: str, done: Sequence[Done]) -> Steps:
     return [f"{verb}:\n\n```text\n{_head(done[-1].text, 12)}\n```"]
 
 
-def _load_skill(name: str, done: Sequence[Done]) -> Steps:
+def _keeping(prompt: str, done: Sequence[Done]) -> Steps:
+    """Return the script for a plan, a fact to keep, a sub-agent or an MCP tool; [] for no such."""
+    if re.search(r"\b(?:make|write) (?:a|the) plan\b", prompt, re.I):
+        return _once("I make a plan.", Step("update_plan", {"items": PLAN}), done)
+    if fact := re.match(r"\s*(?:please )?remember(?: that)? (.+)", prompt, re.I):
+        return _once("I keep that.", Step("remember", {"text": fact.group(1)}), done)
+    if re.search(r"\bsub-?agents?\b", prompt, re.I):
+        task: dict[str, object] = {"description": "Look at the notebook", "prompt": TASK}
+        return _once("I give that to a sub-agent.", Step("task", task), done)
+    if tool := re.search(r"\bmcp__[\w-]+", prompt):
+        given = re.search(r"\{.*\}", prompt, re.S)
+        step = Step(tool.group(), _object(given.group() if given else "{}"))
+        return _once(f"I call `{tool.group()}`.", step, done)
+    return []
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _once(lead: str, step: Step, done: Sequence[Done]) -> Steps:
+    """Make one call, and say what it returned."""
     if not done:
-        return [f"I load the skill `{name}`.", Step("skill", {"name": name})]
+        return [lead, step]
     if done[-1].failed:
         return [f"That did not work: {_last_line(done[-1].text)}"]
     return [f"It says:\n\n```text\n{_head(done[-1].text, 12)}\n```"]

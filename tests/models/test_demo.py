@@ -12,6 +12,7 @@ from jupyter_ctx.core.ports import Cell, Request
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.models import make_model
 from jupyter_ctx.models.demo import DemoModel, Done, demo_facts, script, summarise
+from jupyter_ctx.prompts import load_prompt
 from jupyter_ctx.session import Place, Ports, Session
 from jupyter_ctx.testing import (
     AllowAll,
@@ -243,6 +244,35 @@ def test_a_cell_that_is_mentioned_is_edited_and_one_is_added():
     assert "leave it" in script("Comment @cell:3", [cut])[0]
     hint = Done(ToolUse("t0", "read_cell", {}), "There is no cell '3'. In[3] is `abc`.", True)
     assert script("Comment @cell:3", [hint])[0].input == {"cell_id": "abc"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name", "given"),
+    [
+        ("Make a plan for the table", "update_plan", "items"),
+        ("Remember that amounts are in cents", "remember", "text"),
+        ("Have a sub-agent look at it", "task", "prompt"),
+        ('Call mcp__tiny__rate {"currency": "USD"}', "mcp__tiny__rate", "currency"),
+        ("Call mcp__tiny__rate {currency", "mcp__tiny__rate", None),
+        ("Use the skill cafe.", "skill", "name"),
+    ],
+)
+def test_what_is_kept_and_given_away_can_be_seen(prompt, name, given):
+    """A plan, a fact, a sub-agent, an MCP tool and a skill are one call, and its result is told."""
+    step = script(prompt, [])[1]
+
+    assert step.name == name
+    assert list(step.input)[-1:] == ([given] if given else [])
+    told = script(prompt, [Done(ToolUse("t", name, {}), "RESULT", False)])
+    assert "RESULT" in told[0]
+    assert "did not work" in script(prompt, [Done(ToolUse("t", name, {}), "No.", True)])[0]
+
+
+def test_a_sub_agent_does_its_task():
+    """What a sub-agent is told besides its task, `task` among it, chooses no script."""
+    words = load_prompt("agent").format(description="Look", prompt="What is in this notebook?")
+
+    assert script(words, []) == script("What is in this notebook?", [])
 
 
 def test_a_list_that_was_compacted_is_not_called_empty():
