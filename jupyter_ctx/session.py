@@ -654,11 +654,14 @@ class Session:
         """Stop the running turn, from any thread; nothing if none runs."""
         self._ports.runner.cancel()
 
-    def plan_switch(self, name: str) -> Switch:
+    def plan_switch(self, name: str, *, checks: bool = True) -> Switch:
         """Return what `switch_model` would do and take; changes nothing and asks nobody.
 
-        Raises ConfigError if the setting `prices` cannot be used for this model.
+        Raises ConfigError if there can be no such model here (looked at if `checks`), or the
+        setting `prices` cannot be used for it.
         """
+        if checks:
+            self._ports.make_model(name)
         return plan_switch(self._engine, self._ports.known_facts(name))
 
     def switch_model(self, name: str) -> None:

@@ -406,7 +406,7 @@ def _model(host: Host, argument: str) -> Shown:
         lines.append(f"Until then /model {before} goes back at no cost.")
     if argument:
         return _said(*lines)
-    switches = [session.plan_switch(one) for one in host.known_models()]
+    switches = [session.plan_switch(one, checks=False) for one in host.known_models()]
     said = _said(*lines)
     report = wayback.models_report(session, switches)
     return Shown(*reports.join((said.markdown, said.text), report))

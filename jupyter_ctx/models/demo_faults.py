@@ -33,7 +33,7 @@ WORDS: Final[Mapping[str, str]] = {
     "overloaded": "is overloaded once (529), and is asked again",
     "limit": f"takes no more requests for {WAIT_S:g} s (429)",
     CUT: "breaks off in the middle of its answer once",
-    "overflow": "refuses the prompt as too long once, so that it is compacted",
+    "overflow": "refuses the prompt as too long once, so that a talk of some length is compacted",
     LONG: "reaches the longest answer once, and is asked to go on",
     REFUSE: "ends its answer as a provider does that refuses",
     "key": "refuses the key, always",
