@@ -430,6 +430,24 @@ def test_a_session_open_elsewhere_is_forked(store: SessionStore) -> None:
     again.close()
 
 
+def test_a_session_is_forked_only_as_asked(store: SessionStore) -> None:
+    """On request one that nobody has open is copied, and one that is open is refused, unchanged."""
+    first = opened(store.create())
+    first.append(prompt(1))
+    with pytest.raises(StoreError, match="open in another kernel; only a copy"):
+        store.load(first.session_id, fork="never")
+    first.close()
+    before = transcript(store, first.session_id).read_bytes()
+    copy = opened(store.load(first.session_id, fork="always"))
+    same = opened(store.load(first.session_id, fork="never"))
+
+    assert copy.info.parent == first.session_id == same.session_id
+    assert build_view(copy.entries) == build_view(first.entries)
+    assert transcript(store, first.session_id).read_bytes() == before
+    copy.close()
+    same.close()
+
+
 def test_a_fork_reads_what_its_parent_had_then(store: SessionStore) -> None:
     """Results stored before the fork are read through the chain of parents, later ones are not."""
     first = opened(store.create())
