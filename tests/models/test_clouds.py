@@ -30,6 +30,7 @@ from jupyter_ctx.errors import (
 from jupyter_ctx.models import anthropic_clouds, make_model
 from jupyter_ctx.models.anthropic_clouds import CloudModel
 from jupyter_ctx.models.facts import table_facts
+from jupyter_ctx.models.refusals import read_refusal
 from tests.fake_anthropic import DEFAULT_MODELS, corrupt, error_event, reply, status, truncate
 from tests.fake_anthropic.checks import assert_append_only
 from tests.fake_anthropic.clouds import FakeBedrock, FakeCloud, FakeVertex
@@ -278,3 +279,10 @@ def test_names_of_the_clouds_mean_the_model(name: str) -> None:
     assert facts.adaptive_thinking == own.adaptive_thinking
     assert facts.prices is not None
     assert "genai-prices" in facts.prices.source
+
+
+def test_googles_own_form_of_an_error_is_read() -> None:
+    """An error that stands in a list is read as if it stood alone."""
+    body = [{"error": {"code": 429, "message": "Quota exceeded", "status": "RESOURCE_EXHAUSTED"}}]
+
+    assert read_refusal(429, body).words == "Quota exceeded"
