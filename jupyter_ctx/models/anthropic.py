@@ -25,7 +25,6 @@ from ..errors import (
     PromptTooLongError,
     RateLimitedError,
     StreamBrokenError,
-    UnreachableError,
 )
 from .addresses import (
     PLACEHOLDER_KEY,
@@ -39,7 +38,7 @@ from .anthropic_errors import translate
 from .anthropic_stream import ReplyReader
 from .anthropic_wire import MessageWires, build_params, build_prompt
 from .facts import max_images, table_facts
-from .openai_facts import ask_server
+from .openai_facts import FACTS_TIMEOUT_S, ask_address, ask_server
 from .refusals import BLIND_WORDS, Where, classify, read_refusal
 from .wiretext import mend, parse_event
 
@@ -51,10 +50,6 @@ T = TypeVar("T")
 
 DEFAULT_URL: Final = "https://api.anthropic.com"
 CONNECT_TIMEOUT_S: Final = 10.0
-FACTS_TIMEOUT_S: Final = 10.0
-"""For questions a turn can do without: the model's facts and a count."""
-LOAD_TIMEOUT_S: Final = 120.0
-"""How long a local server may take to load its model: the first turn would wait for that anyway."""
 DRAIN_TIMEOUT_S: Final = 1.0
 """How long the end of a finished stream is waited for, so that its connection can be used again."""
 
@@ -171,21 +166,8 @@ class AnthropicModel:
 
     async def _ask(self, url: str, body: Json | None) -> Json:
         """Ask a question that a turn can do without; {} where there is no usable answer."""
-        client = await self._connect()
-        seconds = LOAD_TIMEOUT_S if url.endswith("/api/generate") else FACTS_TIMEOUT_S
-        timeout = min(seconds, self._settings.timeout_s or seconds)
-        call: Awaitable[object] = (
-            client.get(url, cast_to=object, options={"timeout": timeout})
-            if body is None
-            else client.post(url, cast_to=object, body=body, options={"timeout": timeout})
-        )
-        try:
-            answer = await self._translated(call)
-        except (AuthError, UnreachableError, RateLimitedError, StreamBrokenError):
-            raise
-        except ModelError:
-            return {}
-        return answer if isinstance(answer, Mapping) else {}
+        client, most_s = await self._connect(), self._settings.timeout_s
+        return await ask_address(client, self._translated, url, body, most_s)
 
     async def count_tokens(self, request: Request) -> int | None:
         """Return the provider's own count of the request's input, None if it has none.

@@ -24,9 +24,7 @@ from ..errors import (
     AuthError,
     ModelError,
     PromptTooLongError,
-    RateLimitedError,
     StreamBrokenError,
-    UnreachableError,
 )
 from .addresses import (
     PLACEHOLDER_KEY,
@@ -38,7 +36,7 @@ from .addresses import (
 )
 from .facts import sees_images, table_facts
 from .openai_errors import read, translate
-from .openai_facts import ask_server, is_official
+from .openai_facts import ask_address, ask_server, is_official
 from .openai_stream import ReplyReader, SseLines
 from .openai_wire import Dialect, build_message, build_params, own_names
 from .refusals import BLIND_WORDS, Where, classify
@@ -54,10 +52,6 @@ PREFIXES: Final = ("openai:", "ollama:")
 DEFAULT_URL: Final = "https://api.openai.com/v1"
 OLLAMA_URL: Final = "http://127.0.0.1:11434/v1"
 CONNECT_TIMEOUT_S: Final = 10.0
-FACTS_TIMEOUT_S: Final = 10.0
-"""For questions a turn can do without."""
-LOAD_TIMEOUT_S: Final = 120.0
-"""How long Ollama may take to load the model, which the first turn would wait for anyway."""
 
 MOST_LEARNT: Final = 4
 """How often one call is sent again for what a server does not take: once for each such thing."""
@@ -256,21 +250,8 @@ class OpenAIModel:
 
     async def _ask(self, url: str, body: Json | None) -> Json:
         """Ask a question that a turn can do without; {} where there is no usable answer."""
-        client = await self._connect()
-        seconds = LOAD_TIMEOUT_S if url.endswith("/api/generate") else FACTS_TIMEOUT_S
-        timeout = min(seconds, self._settings.timeout_s or seconds)
-        call: Awaitable[object] = (
-            client.get(url, cast_to=object, options={"timeout": timeout})
-            if body is None
-            else client.post(url, cast_to=object, body=body, options={"timeout": timeout})
-        )
-        try:
-            answer = await self._translated(call)
-        except (AuthError, UnreachableError, RateLimitedError, StreamBrokenError):
-            raise
-        except ModelError:
-            return {}
-        return answer if isinstance(answer, Mapping) else {}
+        client, most_s = await self._connect(), self._settings.timeout_s
+        return await ask_address(client, self._translated, url, body, most_s)
 
     async def _translated(self, call: Awaitable[T]) -> T:
         """Await a call of the SDK; its errors come out as ours, without its own in their trace."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from ..core.blocks import Json
 from ..core.ports import ModelFacts
+from ..errors import AuthError, ModelError, RateLimitedError, StreamBrokenError, UnreachableError
 from .addresses import is_loopback
 
 Ask: TypeAlias = Callable[[str, Json | None], Awaitable[Json]]
@@ -30,6 +31,11 @@ WINDOW_FIELDS: Final = (
     "max_context_length",  # Mistral
 )
 OUTPUT_FIELDS: Final = ("max_completion_tokens", "max_output_tokens", "max_output_length")
+
+FACTS_TIMEOUT_S: Final = 10.0
+"""For questions a turn can do without: facts of the model and a count."""
+LOAD_TIMEOUT_S: Final = 120.0
+"""How long Ollama may take to load the model, which the first turn would wait for anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,34 @@ class Told:
             self.max_output_tokens or other.max_output_tokens,
             sees,
         )
+
+
+async def ask_address(
+    client: Any,
+    translated: Callable[[Awaitable[object]], Awaitable[object]],
+    url: str,
+    body: Json | None,
+    most_s: float,
+) -> Json:
+    """Ask one address by an SDK's client, and take no usable answer for {}.
+
+    `translated` awaits a call of the SDK and raises its errors as ours; the SDKs' `get` and `post`
+    are the same. `most_s` is the longest it may take in seconds, 0: as long as its kind may. Raises
+    ModelErrors that any other call would meet too: of the key, the network, the rate.
+    """
+    seconds = LOAD_TIMEOUT_S if url.endswith("/api/generate") else FACTS_TIMEOUT_S
+    options = {"timeout": min(seconds, most_s or seconds)}
+    if body is None:
+        call = client.get(url, cast_to=object, options=options)
+    else:
+        call = client.post(url, cast_to=object, body=body, options=options)
+    try:
+        answer = await translated(call)
+    except (AuthError, UnreachableError, RateLimitedError, StreamBrokenError):
+        raise
+    except ModelError:
+        return {}
+    return answer if isinstance(answer, Mapping) else {}
 
 
 async def ask_server(ask: Ask, base_url: str, model: str, *, is_ollama: bool) -> Told:
