@@ -230,7 +230,7 @@ describe('the list', () => {
     await stage.click(stage.find('.jctx-ses.gone'));
     expect(stage.host.told('delete_session')).toHaveLength(1);
     expect(stage.host.told('resume')).toEqual([]);
-    await stage.click(stage.button('Undo'));
+    await stage.click(stage.find('.undo'));
     await stage.pass(0);
 
     expect(stage.host.told('restore_session')).toEqual([{ id: 'b' }]);

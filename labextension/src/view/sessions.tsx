@@ -358,6 +358,7 @@ interface IRow {
   remove: (row: ISessionRow) => void;
 }
 
+/** What its two spans do by the mouse, keys of the list do: an option holds no controls. */
 function Row({ id, row, searched, isActive, now, take, remove }: IRow): React.ReactElement {
   const { state } = row;
   const isGone = state === 'deleted';
@@ -388,11 +389,9 @@ function Row({ id, row, searched, isActive, now, take, remove }: IRow): React.Re
         <span className="end">
           <span className="small quiet time">{formatWhen(row.updated, now)}</span>
           {state === '' && (
-            <button
-              type="button"
-              className="icon"
+            <span
+              className="bin"
               aria-hidden="true"
-              tabIndex={-1}
               title="Delete"
               onClick={event => {
                 event.stopPropagation();
@@ -400,7 +399,7 @@ function Row({ id, row, searched, isActive, now, take, remove }: IRow): React.Re
               }}
             >
               <TrashIcon />
-            </button>
+            </span>
           )}
         </span>
       </div>
@@ -416,18 +415,16 @@ function Row({ id, row, searched, isActive, now, take, remove }: IRow): React.Re
             <span>
               deleted<span className="sr">, Enter takes it back</span>
             </span>
-            <button
-              type="button"
-              className="link"
+            <span
+              className="undo"
               aria-hidden="true"
-              tabIndex={-1}
               onClick={event => {
                 event.stopPropagation();
                 take(row, false);
               }}
             >
               Undo
-            </button>
+            </span>
           </>
         ) : (
           <>
