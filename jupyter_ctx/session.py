@@ -170,12 +170,14 @@ class Session:
                 SessionEntry(now, place.session_id, place.notebook, place.cwd, place.version)
             )
         if transcript.prefix is None and self._ports.start is None:
-            self._freeze("")
+            engine.record(self._make_prefix(""))
+        elif transcript.prefix is None:
+            engine.meter.expect(self._make_prefix(""))
         if transcript.model != engine.ports.model.name:
             engine.record(ModelEntry(now, engine.ports.model.name))
 
-    def _freeze(self, surroundings: str) -> None:
-        """Record system prompt and tools as they stay; `surroundings` as `Start.describe` gives."""
+    def _make_prefix(self, surroundings: str) -> PrefixEntry:
+        """Return system prompt and tools; `surroundings` as `Start.describe` gives."""
         engine, place = self._engine, self._place
         system = load_prompt("system").format(
             cwd=name_line(place.cwd), platform=place.platform, date=place.date
@@ -183,7 +185,7 @@ class Session:
         if surroundings:
             system = f"{system.rstrip()}\n\n{surroundings.strip()}\n"
         system = clean_text(engine.ports.redactor.text(system))
-        engine.record(PrefixEntry(self._ports.clock.now(), system, describe_tools(engine)))
+        return PrefixEntry(self._ports.clock.now(), system, describe_tools(engine))
 
     # What it is ---------------------------------------------------------------------------------
 
@@ -545,7 +547,7 @@ class Session:
         for said in await start.connect():
             self._engine.note("warning", said)
         if self.transcript.prefix is None:
-            self._freeze(await start.describe())
+            self._engine.record(self._make_prefix(await start.describe()))
         self._is_started = True
 
     async def _load_facts(self) -> None:

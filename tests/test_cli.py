@@ -533,8 +533,8 @@ def test_the_command_is_installed_as_jupyter_ctx() -> None:
 def test_a_wrong_command_line_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     """No or an unknown subcommand, an unknown mode: status 2 and the usage."""
     for line, said in [
-        ([], "{run,lab}"),
-        (["runs"], "{run,lab}"),
+        ([], "{run,export,sessions,show,doctor,lab}"),
+        (["runs"], "{run,export,sessions,show,doctor,lab}"),
         (["run", "a.ipynb"], "--prompt"),
         (["run", "a.ipynb", "--prompt", "x", "--permissions", "all"], "auto"),
         (["run", "a.ipynb", "--prompt", "x", "--timeout", "-1"], "-1 is no number of seconds"),

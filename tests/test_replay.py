@@ -336,7 +336,8 @@ def test_recorded_conversations_are_whole() -> None:
 def test_recorded_conversations_reach_the_aims(window: int) -> None:
     """Joined to 200,000 tokens: near the optimum, within the window, cheap next to other rules.
 
-    On so short a session the bounds are those of the bench, a little wider on small windows.
+    On so short a session the bounds are those of the bench, wider on small windows: at 8k system
+    prompt and tools take two fifths, and half a window of the newest text is cheaper than memory.
     """
     conversation = join(load_corpus(), 200_000, 1, COUNTER.count)
     figures = measure(conversation, window)
@@ -352,7 +353,7 @@ def test_recorded_conversations_reach_the_aims(window: int) -> None:
                 assert figures.cost <= 0.85 * figures.other(policy.name).cost
     else:
         name, ratio = cheapest_valid([figures])
-        assert ratio <= 1.20, name
+        assert ratio <= (1.20 if window > 8_000 else 1.35), name
 
 
 @pytest.mark.parametrize("window", [8_000])

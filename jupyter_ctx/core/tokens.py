@@ -247,6 +247,11 @@ class TokenMeter:
         self._is_cut = True
         return estimate
 
+    def expect(self, prefix: PrefixEntry) -> None:
+        """Estimate with `prefix` until one is recorded."""
+        if self._prefix is None:
+            self._prefix = prefix
+
     def prefix_tokens(self, factor: float) -> int:
         """Return the estimated tokens of system and tools, calibrated by `factor`."""
         return math.ceil(self._count_prefix().raw_tokens * factor)
