@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jupyter_ctx.core.blocks import text_of
+from jupyter_ctx.core.entries import MessageEntry
+from jupyter_ctx.core.repair import repair
+from jupyter_ctx.core.view import build_view
+from jupyter_ctx.store.jsonl import load_entries
+from jupyter_ctx.store.sessions import transcript_file
 from tests.agent_kernel import agent_kernel, ask, run
 from tests.fake_anthropic import FakeAnthropic, call, reply
 from tests.pages import code, page_on
 from tests.wire import answering, results, text_of_messages
 
 MODEL = "claude-sonnet-5-5"
+TURNS = 50
 
 
 def test_two_kernels_on_one_notebook_keep_apart(tmp_path: Path) -> None:
@@ -58,3 +65,48 @@ def test_two_kernels_on_one_notebook_keep_apart(tmp_path: Path) -> None:
         assert "Second of the first." in told
         assert "of the second" not in told
         assert server.refused == []
+
+
+def test_fifty_turns_each_interleaved(tmp_path: Path) -> None:
+    """Of two kernels on one session the second goes on with a copy; both logs are valid and whole.
+
+    All fifty turns of one are a single cell, so that its kernel and the other's work at once.
+    """
+    place = {
+        "JPY_SESSION_NAME": str(tmp_path / "work" / "analysis.ipynb"),
+        "JUPYTER_CTX_HOME": str(tmp_path / "shared"),
+    }
+    script = answering(["Begun."] * 2 + ["Noted."] * (2 * TURNS))
+    told = {name: [f"{name} begins"] for name in ("first", "second")}
+    with (
+        FakeAnthropic(script) as server,
+        agent_kernel(tmp_path / "a", server, MODEL, **place) as first,
+        agent_kernel(tmp_path / "b", server, MODEL, **place) as second,
+    ):
+        both = {"first": first, "second": second}
+        for name, kernel in both.items():
+            ask(kernel, f"{name} begins")
+        cells = {
+            name: kernel.submit(
+                "from jupyter_ctx import current_session\n"
+                f"for n in range({TURNS}):\n"
+                f"    assert current_session().ask(f'{name} {{n}}').outcome == 'done'"
+            )
+            for name, kernel in both.items()
+        }
+        for name, kernel in both.items():
+            assert kernel.collect(cells[name], 120).ok
+            told[name] += [f"{name} {n}" for n in range(TURNS)]
+        look = "__import__('jupyter_ctx').current_session().id"
+        ids = {name: str(kernel.eval(look)) for name, kernel in both.items()}
+        assert server.refused == []
+
+    assert ids["first"] != ids["second"]
+    for name, session_id in ids.items():
+        loaded = load_entries(transcript_file(tmp_path / "shared", session_id))
+        assert loaded.warnings == ()
+        prompts = [e for e in loaded.entries if isinstance(e, MessageEntry) and e.kind == "prompt"]
+        said = [text_of(e.message.content).splitlines()[-1] for e in prompts]
+        assert said[-len(told[name]) :] == told[name]
+        view = build_view(loaded.entries)
+        assert repair(view) == view
