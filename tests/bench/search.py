@@ -23,7 +23,7 @@ def write_sessions(home: Path) -> None:
     """Store sessions of some turns each; every hundredth has the words, in its last prompt."""
     store = SessionStore(home)
     for n in range(SESSIONS):
-        session = store.create(f"session-{n:04}", notebook=f"/work/{n % 40}.ipynb")
+        session = store.create(f"session-{n:04}", notebook=f"/data/{n % 40}.ipynb")
         for turn in range(1, TURNS + 1):
             text = f"Prompt {turn} of {n}: " + "all about straw and more of it. " * 20
             if turn == TURNS and n % 100 == 0:
