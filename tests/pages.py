@@ -81,6 +81,11 @@ class Page:
         """What it was asked to do, looks and greetings left out."""
         return [one["op"] for one in self.asked if one["op"] not in ("hello", "notebook")]
 
+    @property
+    def greetings(self) -> int:
+        """How often the kernel has greeted it."""
+        return self._greetings
+
     def wait_greeted(self, count: int) -> None:
         """Wait until it has answered so many greetings."""
         with self._heard:

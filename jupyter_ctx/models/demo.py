@@ -49,7 +49,7 @@ from .demo_faults import make_fault, thought
 
 NAME = "demo"
 LABEL = "Demo model: answers are scripted, offline and free"
-WINDOW_TOKENS = 9_000
+WINDOW_TOKENS = 10_000
 CHUNK_CHARS = 14
 PACE_S = 0.006
 """Pause between two pieces of text, so that streaming can be seen."""

@@ -143,12 +143,15 @@ def test_interrupt_while_waiting_for_the_model(bridge):
 
 def test_the_old_handler_is_back_afterwards(bridge):
     """After a turn, interrupted or not, SIGINT does what it did before."""
-    before = signal.getsignal(signal.SIGINT)
-    texts(bridge, lambda: interrupted_turn([]))
+    outer = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has
+    try:  # none that raises
+        texts(bridge, lambda: interrupted_turn([]))
 
-    assert signal.getsignal(signal.SIGINT) is before
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)  # of the process, another thread might take it, later
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)  # of the process, another thread might take it
+    finally:
+        signal.signal(signal.SIGINT, outer)
 
 
 def test_more_interrupts_are_absorbed(bridge):

@@ -397,6 +397,7 @@ def test_the_idle_kernel_hears_ordinary_messages_too(kernel: RealKernel, page: P
 
 def test_the_control_handler_is_chained_and_put_back(kernel: RealKernel, page: Page) -> None:
     """Other comms' messages go to the handler that was there; unloading leaves it alone."""
+    greeted = page.greetings
     kernel.execute("%unload_ext jupyter_ctx")
     kernel.execute(
         "import threading\n"
@@ -408,6 +409,7 @@ def test_the_control_handler_is_chained_and_put_back(kernel: RealKernel, page: P
         "handlers['comm_msg'] = theirs\n"
         "%load_ext jupyter_ctx"
     )
+    page.wait_greeted(greeted + 1)  # only then it knows the comm of today
     ours = page.heard_on
     page.send("theirs", {**PART})
     page.send(ours, {**PART})

@@ -19,6 +19,7 @@ def test_while_the_model_answers(free: RealKernel, server: FakeAnthropic, page: 
     page.wait_for("turn_finished", outcome="stopped")
     page.call("submit", text="on")
     page.wait_for("turn_finished", outcome="done")
+    free.execute("1")  # what follows a turn's last item is done
     assert page.call("stop")["stopped"] is False
 
 
