@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from jupyter_ctx.core.entries import PrefixEntry
 from jupyter_ctx.core.ports import ToolSpec
+from jupyter_ctx.core.toolset import renew_tools
 from jupyter_ctx.session import Session
-from jupyter_ctx.testing import FakeTools
+from jupyter_ctx.testing import FakeTools, ScriptedModel, make_session
+from tests.core.strategies import compaction_entry
 from tests.fake_anthropic import FakeAnthropic, FakeModel, call, reply
 from tests.fake_anthropic.checks import assert_healthy
 from tests.talk import MODEL, run, talk
@@ -156,3 +159,16 @@ def test_a_resumed_session_gets_the_tools_of_a_newer_version_at_a_compaction() -
 
         assert told(server) == [["old", "run_code"]] * 4 + [["new", "old", "run_code"]]
         assert_healthy(server)
+
+
+def test_a_log_that_lost_its_tools_gets_none_by_a_compaction() -> None:
+    """Where no tools are told, a compaction renews none: the next prompt tells all there are."""
+    engine = make_session(ScriptedModel(), tools=tools("early"))._engine
+    whole = engine.transcript.entries
+    lost = [entry for entry in whole if not isinstance(entry, PrefixEntry)]
+    own = engine.branch(lost, engine.limits, replace(engine.ports, tools=tools("early", "late")))
+    same = engine.branch(whole, engine.limits, own.ports)
+    entry = compaction_entry(tokens_before=10_000)
+
+    assert renew_tools(same, entry) is not None
+    assert renew_tools(own, entry) is None

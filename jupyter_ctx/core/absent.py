@@ -52,18 +52,6 @@ class NoMemory:
         return ()
 
 
-class NoStart:
-    """Nothing is to be connected, and nothing lies around."""
-
-    async def connect(self) -> Sequence[str]:
-        """Return nothing to say."""
-        return ()
-
-    async def describe(self) -> str:
-        """Return nothing."""
-        return ""
-
-
 class NoWorkspace:
     """There is neither plan nor skill nor edited file."""
 

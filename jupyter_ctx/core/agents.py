@@ -169,11 +169,9 @@ class _SubAgent:
         )
         engine.seen_ids = AgentIds(parent.seen_ids, self.crew.claims, self.actor.id)
         session = parent.transcript.session
-        if session is not None:
-            now = ports.clock.now()
-            engine.record(
-                replace(session, at=now, session_id=self.actor.id, parent=session.session_id)
-            )
+        assert session is not None  # recorded before the first turn
+        now = ports.clock.now()
+        engine.record(replace(session, at=now, session_id=self.actor.id, parent=session.session_id))
         return engine
 
     def _follow(self, engine: Engine, event: CtxEvent) -> None:
@@ -222,11 +220,12 @@ class _SubAgent:
 def _entries_as_sent(parent: Engine) -> list[Entry]:
     """Return the parent's entries up to its newest reply: the view of its last request."""
     entries = parent.transcript.entries
-    for index in range(len(entries) - 1, -1, -1):
-        entry = entries[index]
-        if isinstance(entry, MessageEntry) and entry.kind == "reply":
-            return list(entries[:index])
-    return list(entries)
+    newest = max(  # it is there: the calls are its own
+        index
+        for index, entry in enumerate(entries)
+        if isinstance(entry, MessageEntry) and entry.kind == "reply"
+    )
+    return list(entries[:newest])
 
 
 def _difference(after: float | None, before: float | None) -> float | None:

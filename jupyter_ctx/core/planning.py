@@ -91,11 +91,13 @@ def _is_known(transcript: Transcript, plan: PlanEntry) -> bool:
     """Whether the model made the plan itself, within the view, or a compaction since told it."""
     active = transcript.active_compaction
     if active is not None:
-        for entry in reversed(transcript.entries):
-            if entry is plan:
-                break
-            if isinstance(entry, CompactionEntry) and entry.n == active.n:
-                return True
+        newest = next(
+            entry
+            for entry in reversed(transcript.entries)
+            if entry is plan or (isinstance(entry, CompactionEntry) and entry.n == active.n)
+        )
+        if newest is not plan:
+            return True
     if plan.tool_use_id is None:
         return False
     uses = (use for message in transcript.view for use in tool_uses(message))

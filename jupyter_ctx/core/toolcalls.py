@@ -42,15 +42,15 @@ SHOWN_CHARS = 2_000
 class ToolCalls:
     """The calls of step `step` of turn `turn`; `interrupted` tells that Stop arrived in one.
 
-    `take_turn` runs the turns of sub-agents; None: a call of `task` is one of any tool.
+    `take_turn` runs the turns of sub-agents.
     """
 
     engine: Engine
     turn: int
     step: int
     uses: Sequence[ToolUse]
+    take_turn: TakeTurn
     interrupted: bool = False
-    take_turn: TakeTurn | None = None
     _crew: Crew | None = None
     _new: list[NewResult] = field(default_factory=list)
     _hooks: CallHooks = field(init=False)
@@ -86,8 +86,7 @@ class ToolCalls:
     async def _run_beside(self, uses: Sequence[ToolUse]) -> AsyncGenerator[CtxEvent, None]:
         """Run calls of `task` at the same time; one that Stop arrives in ends them all."""
         beside = Beside()
-        if self.take_turn is not None:
-            self._crew = Crew(self.engine, self.turn, self.step, self.take_turn, beside.tell)
+        self._crew = Crew(self.engine, self.turn, self.step, self.take_turn, beside.tell)
         runs = [self._run_one(use) for use in uses]
         async with aclosing(beside.run(runs, lambda: self.interrupted)) as events:
             async for event in events:

@@ -14,6 +14,7 @@ async def test_what_is_absent_gives_nothing():
     assert await absent.NoHooks().run("PreCompact", {}) == HookOutcome()
     assert not absent.NoMemory().is_on
     assert await absent.NoMemory().add(["The user likes tea."]) == ()
+    assert await absent.NoMemory().remove(["The user likes tea."]) == ()
     assert [*await workspace.load_plan(), *await workspace.load_skills()] == []
     assert await workspace.load_files() == ()
     assert (await absent.NoNotebook().load()).cells == ()

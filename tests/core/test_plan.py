@@ -213,6 +213,28 @@ def test_a_compaction_tells_the_plan(by):
     assert "- [ ] Mine" in prompt_of(session)
 
 
+def test_a_plan_that_a_compaction_told_stays_known():
+    """No prompt tells what a compaction put back, however many turns lie between."""
+    workspace = FakeWorkspace(list(PLAN))
+    session = session_of(
+        planning(1, *PLAN),
+        reply("word " * 900),
+        reply("Planned."),
+        reply("A summary."),
+        *[reply("Yes.")] * 2,
+        tail_tokens=0,
+        workspace=workspace,
+    )
+    session.ask("Plan it")
+    session.ask("And go on")
+    session.edit_plan(PLAN)
+    session.compact()
+    session.ask("Go on")
+
+    session.ask("And on")
+    assert prompt_of(session) == "And on"
+
+
 def test_an_undone_compaction_leaves_the_plan_known():
     """When the log comes back the agent's own call stands in it, so nothing is told."""
     session = session_of(

@@ -514,3 +514,20 @@ def test_a_compaction_forgets_what_it_dropped() -> None:
 
     assert not any(entry.message is message for entry in entries for message in held)
     assert session.used.total < 20
+
+
+# Before the first prompt -------------------------------------------------------------------------
+
+
+def test_an_expected_prefix_counts_until_one_is_recorded() -> None:
+    """Expected system and tools count as recorded ones do, and those recorded replace them."""
+    expected = PrefixEntry(0.0, "s" * 300, ({"name": "run_code"},))
+    recorded = PrefixEntry(0.0, "s" * 900, ({"name": "run_code"},))
+    session, told = Session(), Session(recorded)
+
+    session.meter.expect(expected)
+    assert session.used == Session(expected).used != Session().used
+    session.add(recorded)
+    assert session.used == told.used
+    session.meter.expect(expected)
+    assert session.used == told.used
