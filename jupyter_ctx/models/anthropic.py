@@ -38,8 +38,8 @@ from .anthropic_errors import translate
 from .anthropic_stream import ReplyReader
 from .anthropic_wire import MessageWires, build_params, build_prompt
 from .facts import max_images, table_facts
-from .openai_facts import FACTS_TIMEOUT_S, ask_address, ask_server
 from .refusals import BLIND_WORDS, Where, classify, read_refusal
+from .server_facts import FACTS_TIMEOUT_S, ask_address, ask_server
 from .wiretext import mend, parse_event
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ For OpenAI and every server that speaks its protocol. The SDK is imported inside
 call, in a worker thread. One call is one attempt: the SDK's retries are off. What is sent is built
 from the request alone (`openai_wire`), what comes is read as raw chunks (`openai_stream`), what
 goes wrong is translated (`openai_errors`), what a server knows of its model is asked in its own
-words (`openai_facts`).
+words (`server_facts`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from .addresses import (
 )
 from .facts import sees_images, table_facts
 from .openai_errors import read, translate
-from .openai_facts import ask_address, ask_server, is_official
 from .openai_stream import ReplyReader, SseLines
 from .openai_wire import Dialect, build_message, build_params, own_names
 from .refusals import BLIND_WORDS, Where, classify
+from .server_facts import ask_address, ask_server, is_official
 from .wires import Wires
 from .wiretext import mend, parse_event
 

@@ -1,6 +1,6 @@
-"""What a server that speaks Chat Completions tells of its model: window, output limit, sight.
+"""What a compatible or local server tells of its model: window, output limit, sight.
 
-The protocol itself has no word for any of it, so each server is asked in its own: the fields that
+Neither protocol has a word for any of it, so each server is asked in its own: the fields that
 vLLM, LM Studio, OpenRouter and others put into `GET /v1/models`, llama.cpp's `/props`, LM Studio's
 `/api/v0/models/NAME`, Ollama's `/api/show` and `/api/ps`. What none of them says stays unknown.
 """

@@ -16,7 +16,7 @@ from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import OverloadedError
 from jupyter_ctx.models.facts import OPENAI_TABLE, find_prices, sees_images, table_facts
 from jupyter_ctx.models.openai import OpenAIModel
-from jupyter_ctx.models.openai_facts import (
+from jupyter_ctx.models.server_facts import (
     Told,
     ask_server,
     find_root,
