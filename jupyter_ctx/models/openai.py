@@ -35,10 +35,10 @@ from .addresses import (
     shown_url,
 )
 from .facts import sees_images, table_facts
-from .openai_errors import read, translate
+from .openai_errors import translate
 from .openai_stream import ReplyReader, SseLines
 from .openai_wire import Dialect, build_message, build_params, own_names
-from .refusals import BLIND_WORDS, Where, classify
+from .refusals import BLIND_WORDS, Where, classify, read_refusal
 from .server_facts import ask_address, ask_server, is_official
 from .wires import Wires
 from .wiretext import mend, parse_event
@@ -125,7 +125,7 @@ class OpenAIModel:
             reader = self._make_reader(request)
             async for chunk in self._chunks(response, reader):
                 if chunk.get("error"):
-                    raise classify(read(None, chunk), self._where)
+                    raise classify(read_refusal(None, chunk), self._where)
                 for delta in reader.feed(chunk):
                     yield delta
         for delta in reader.finish():

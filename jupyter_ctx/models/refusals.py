@@ -1,4 +1,4 @@
-"""What a provider's answer or a failed connection means, as our own errors, for every SDK.
+"""What a provider's answer means, as our own errors, for every SDK.
 
 Codes and types are matched before words, whose texts change. Every error's text is one sentence:
 what happened, where, what to do next; the provider's own words follow it. All of it is redacted.
@@ -6,7 +6,6 @@ what happened, where, what to do next; the provider's own words follow it. All o
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -17,8 +16,6 @@ from typing import Final
 from ..core.blocks import Json
 from ..errors import (
     AuthError,
-    ConfigError,
-    CtxError,
     ModelError,
     OverloadedError,
     PromptTooLongError,
@@ -28,7 +25,6 @@ from ..errors import (
     StreamBrokenError,
     ThinkingRefusedError,
     UnknownModelError,
-    UnreachableError,
 )
 
 MOST_WORDS: Final = 500
@@ -319,32 +315,6 @@ def broken(
     return StreamBrokenError(text + said(where, words, who), request_id=request_id)
 
 
-def from_transport(error: BaseException, where: Where, is_started: bool) -> CtxError:
-    """Return what a failed connection means: none was made, nothing came, or it broke off."""
-    import httpx2
-
-    reason = _reason(error)
-    if is_started and isinstance(error, httpx2.TimeoutException):
-        return broken(where, f"broke off: nothing came for {where.timeout_s:g} s", "")
-    if is_started:
-        return broken(where, "broke off", reason)
-    match error:
-        case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
-            text = f"{where.url} is no address a provider can have: check {where.address_name}."
-            return ConfigError(text + said(where, reason, "The SDK"), name="base_url")
-        case httpx2.LocalProtocolError():
-            text = f"The request to {where.url} could not be sent: check {where.key_name}."
-            return RequestRefusedError(text + said(where, reason, "The SDK"))
-        case httpx2.ReadTimeout() | httpx2.WriteTimeout() | httpx2.PoolTimeout():
-            text = f"{where.url} was silent for {where.timeout_s:g} s: send the prompt again later."
-            return OverloadedError(text, status=None)
-        case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.ProxyError() | OSError():
-            text = f"No connection to {where.url}: check the network and {where.address_name}."
-            return UnreachableError(text + said(where, reason, "The system"), url=where.url)
-        case _:
-            return broken(where, "did not come: the connection failed", reason)
-
-
 # Words -----------------------------------------------------------------------------------------
 
 
@@ -359,18 +329,6 @@ def said(where: Where, words: str, who: str = "The provider") -> str:
     line = " ".join(where.redact(words).split())
     short = line if len(line) <= MOST_WORDS else line[:MOST_WORDS] + "…"
     return f" {who} said: {short}" if short else ""
-
-
-def _reason(error: BaseException) -> str:
-    """Return the innermost reason the system gave, such as "Connection refused"."""
-    if isinstance(error, BaseExceptionGroup):
-        return _reason(error.exceptions[0])
-    inner = error.__cause__ or next(iter(error.args), None)
-    if isinstance(inner, BaseException):
-        return _reason(inner)
-    if isinstance(error, (ConnectionError, TimeoutError)) and error.errno is not None:
-        return os.strerror(error.errno)
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _text(value: object) -> str:

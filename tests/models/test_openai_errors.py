@@ -23,8 +23,8 @@ from jupyter_ctx.errors import (
     StreamBrokenError,
     UnknownModelError,
 )
-from jupyter_ctx.models.openai_errors import read, translate
-from jupyter_ctx.models.refusals import Where, classify
+from jupyter_ctx.models.openai_errors import translate
+from jupyter_ctx.models.refusals import Where, classify, read_refusal
 from tests.models.test_errors import subclasses
 
 SECRET = "sk-proj-0123456789abcdef"
@@ -341,7 +341,7 @@ IN_STREAM: list[tuple[object, type[ModelError]]] = [
 @pytest.mark.parametrize(("chunk", "kind"), IN_STREAM)
 def test_an_error_in_the_stream(chunk: object, kind: type[ModelError]) -> None:
     """An error that comes after status 200 is classified by its type or code."""
-    assert type(classify(read(None, chunk), WHERE)) is kind
+    assert type(classify(read_refusal(None, chunk), WHERE)) is kind
 
 
 def make(kind: type[BaseException]) -> Exception:
