@@ -1,19 +1,17 @@
 """The Anthropic adapter: `core.ports.Model` over the official SDK.
 
-The SDK takes seconds to import, so that happens inside the first awaited call, in a worker thread,
-where a stopped turn does not wait for it. One call is one attempt: the SDK's retries are off, the
-loop has its own. What comes back is read as raw events (`anthropic_stream`), what goes wrong is
-translated (`anthropic_errors`), what is sent is built from the request alone (`anthropic_wire`).
+What is sent is built from the request alone (`anthropic_wire`), what comes back is read as raw
+events (`anthropic_stream`), what goes wrong is translated (`anthropic_errors`). The client and how
+it is called are those of every SDK (`sdk_model`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ..config import Settings
@@ -39,17 +37,15 @@ from .anthropic_stream import ReplyReader
 from .anthropic_wire import MessageWires, build_params, build_prompt
 from .facts import max_images, table_facts
 from .refusals import BLIND_WORDS, Where, classify, read_refusal
-from .server_facts import FACTS_TIMEOUT_S, ask_address, ask_server
-from .wiretext import mend, parse_event
+from .sdk_model import SdkModel
+from .server_facts import FACTS_TIMEOUT_S, ask_server
+from .wiretext import parse_event
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
     from anthropic.types import ModelInfo, RawMessageStreamEvent
 
-T = TypeVar("T")
-
 DEFAULT_URL: Final = "https://api.anthropic.com"
-CONNECT_TIMEOUT_S: Final = 10.0
 DRAIN_TIMEOUT_S: Final = 1.0
 """How long the end of a finished stream is waited for, so that its connection can be used again."""
 
@@ -65,44 +61,31 @@ class Credentials:
     name: str = "ANTHROPIC_API_KEY"
 
 
-class AnthropicModel:
+class AnthropicModel(SdkModel["AsyncAnthropic"]):
     """A model behind the Messages API, Anthropic's or a compatible server's.
 
     `environ` gives ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN and ANTHROPIC_BASE_URL, as the SDK reads
     them; the setting `base_url` comes before the last. A base URL on this machine needs no key.
-    Raises ConfigError if the base URL is none. All calls of one model run on one event loop.
+    Raises ConfigError if the base URL is none.
     """
+
+    sdk_name = "anthropic"
 
     def __init__(
         self, name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
     ) -> None:
-        self._name = name
-        self._model = name  # as the server calls it
-        self._settings = settings
-        self._environ = environ
-        self._base_url = self._find_base_url()
-        self._where = Where(
-            url=shown_url(self._base_url),
+        base_url = self._find_base_url(settings, environ)
+        where = Where(
+            url=shown_url(base_url),
             model=name,
             key_name="ANTHROPIC_API_KEY",
             timeout_s=settings.timeout_s,
             redact=redactor.text,
         )
+        super().__init__(name, settings, environ, base_url, where)
         self._wires = MessageWires()
         self._counts = True
-        self._diagnoses = asks_why_missed(settings, self._base_url)
-        self._client: AsyncAnthropic | None = None
-        self._facts: ModelFacts | None = None
-
-    @property
-    def name(self) -> str:
-        """The model's name, as requests carry it."""
-        return self._name
-
-    @property
-    def base_url(self) -> str:
-        """Where requests go, without user and password."""
-        return self._where.url
+        self._diagnoses = asks_why_missed(settings, base_url)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the reply as it arrives; the last item is a ReplyDone.
@@ -164,11 +147,6 @@ class AnthropicModel:
             self._wires = MessageWires(sees_images=told.sees_images)
         return told.over(facts)
 
-    async def _ask(self, url: str, body: Json | None) -> Json:
-        """Ask a question that a turn can do without; {} where there is no usable answer."""
-        client, most_s = await self._connect(), self._settings.timeout_s
-        return await ask_address(client, self._translated, url, body, most_s)
-
     async def count_tokens(self, request: Request) -> int | None:
         """Return the provider's own count of the request's input, None if it has none.
 
@@ -192,50 +170,30 @@ class AnthropicModel:
         found = getattr(counted, "input_tokens", None)
         return found if isinstance(found, int) else None
 
-    async def aclose(self) -> None:
-        """Close connections. The model may be used again: the next call opens its own."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
     # Calls -------------------------------------------------------------------------------------
 
-    async def _connect(self) -> AsyncAnthropic:
-        """Return the client. Raises AuthError without credentials, before the SDK is imported."""
-        if self._client is None:
-            credentials = find_credentials(self._base_url, self._environ)
-            self._where = replace(self._where, key_name=credentials.name)
-            sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
-            if self._client is None:  # two calls may come at once: a step and a summary
-                self._client = self._make_client(sdk, credentials)
-        return self._client
+    def _sign(self) -> Mapping[str, str | None]:
+        credentials = find_credentials(self._base_url, self._environ)
+        self._where = replace(self._where, key_name=credentials.name)
+        return {"api_key": credentials.api_key, "auth_token": credentials.auth_token}
 
-    def _find_base_url(self) -> str:
-        return find_base_url(self._settings, self._environ)
+    def _new_client(self, sdk: Any, **options: Any) -> AsyncAnthropic:
+        return cast("AsyncAnthropic", sdk.AsyncAnthropic(**options))
+
+    def _translate(self, error: Exception, *, is_started: bool) -> Exception | None:
+        return translate(error, self._where, is_started=is_started)
+
+    def _find_base_url(self, settings: Settings, environ: Mapping[str, str]) -> str:
+        return find_base_url(settings, environ)
 
     def _events(self, opened: AsyncStream[RawMessageStreamEvent]) -> AsyncIterator[Any]:
         """Return the events as they came: the SDK's types drop key order and unknown events."""
         return type(opened).raw_events(opened.response)
 
-    def _make_client(self, sdk: Any, credentials: Credentials) -> AsyncAnthropic:
-        try:
-            client = sdk.AsyncAnthropic(
-                api_key=credentials.api_key,
-                auth_token=credentials.auth_token,
-                base_url=self._base_url,
-                max_retries=0,
-                timeout=self._timeout(sdk),
-            )
-        except Exception as error:
-            raise self._ours(error) from None
-        return cast("AsyncAnthropic", client)
-
     async def _open(self, request: Request) -> AsyncStream[RawMessageStreamEvent]:
         """Send the request; once more where the server says that its model sees no images."""
         try:
-            return await self._send(self._params(request))
-        except UnicodeEncodeError:
-            pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
+            return await self._mended(self._send, self._params(request))
         except PromptTooLongError:
             raise
         except ModelError as error:
@@ -244,7 +202,6 @@ class AnthropicModel:
                 raise
             self._wires = MessageWires(sees_images=False)
             return await self._open(request)
-        return await self._send(mend(self._params(request)))
 
     def _params(self, request: Request) -> dict[str, Any]:
         params = build_params(request, self._wires, diagnoses=self._diagnoses)
@@ -269,7 +226,7 @@ class AnthropicModel:
             event = parse_event(raw.data)
         except ValueError as error:
             if raw.event != "error":
-                raise self._no_event(str(error)) from None
+                raise self._no_event(error) from None
             event = {"error": {"message": raw.data}}
         if raw.event == "error" or event.get("type") == "error":
             raise classify(read_refusal(None, event), self._where)
@@ -285,25 +242,6 @@ class AnthropicModel:
                     pass
         except (TimeoutError, httpx2.HTTPError, UnicodeDecodeError):
             return
-
-    async def _translated(self, call: Awaitable[T]) -> T:
-        """Await a call of the SDK; its errors come out as ours, without its own in their trace."""
-        try:
-            return await call
-        except UnicodeEncodeError:
-            raise
-        except Exception as error:
-            raise self._ours(error) from None
-
-    def _ours(self, error: Exception, *, is_started: bool = False) -> Exception:
-        return translate(error, self._where, is_started=is_started) or error
-
-    def _no_event(self, why: str) -> StreamBrokenError:
-        text = f"The answer from {self._where.url} is no event stream ({why})"
-        return StreamBrokenError(f"{text}; send the prompt again.")
-
-    def _timeout(self, sdk: Any) -> Any:
-        return sdk.Timeout(self._settings.timeout_s or None, connect=CONNECT_TIMEOUT_S)
 
     def _short_timeout(self) -> float:
         return min(FACTS_TIMEOUT_S, self._settings.timeout_s or FACTS_TIMEOUT_S)

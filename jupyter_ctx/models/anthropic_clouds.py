@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -48,11 +49,10 @@ class CloudModel(AnthropicModel):
                 name="model",
             )
         super().__init__(name, settings, environ, redactor)
-        self._model = name.partition(":")[2]
         self._diagnoses = settings.cache_diagnostics == "on"
         self._where = replace(
             self._where,
-            model=self._model,
+            model=name.partition(":")[2],
             key_name=f"the credentials for {self.title}",
             address_name=self.base_url_name,
         )
@@ -65,32 +65,29 @@ class CloudModel(AnthropicModel):
     async def _connect(self) -> AsyncAnthropic:
         """Return the client, made in a worker thread: the cloud's library is slow to import."""
         if self._client is None:
-            client = await asyncio.to_thread(self._make_cloud_client)
+            client = await asyncio.to_thread(self._make_signed_client)
             if self._client is None:  # two calls may come at once: a step and a summary
-                self._client = cast("AsyncAnthropic", client)
+                self._client = client
                 self._base_url = str(client.base_url).rstrip("/")
                 self._where = replace(self._where, url=shown_url(self._base_url))
         return self._client
 
-    def _make_cloud_client(self) -> Any:
-        sdk = importlib.import_module("anthropic")
-        try:
-            return self._make(sdk, base_url=self._base_url or None, timeout=self._timeout(sdk))
-        except Exception as error:
-            raise self._ours(error) from None
+    def _make_signed_client(self) -> AsyncAnthropic:
+        return self._make_client(importlib.import_module(self.sdk_name), signed={})
 
-    def _make(self, sdk: Any, **common: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _new_client(self, sdk: Any, **options: Any) -> AsyncAnthropic:
+        """Return the cloud's own client of `sdk`, which finds the credentials."""
 
-    def _find_base_url(self) -> str:
+    def _find_base_url(self, settings: Settings, environ: Mapping[str, str]) -> str:
         """Return the address that is set, "": the client makes it of the region."""
-        url = self._settings.base_url or self._environ.get(self.base_url_name, "")
+        url = settings.base_url or environ.get(self.base_url_name, "")
         return check_address(url.strip(), self.base_url_name).rstrip("/") if url.strip() else ""
 
-    def _ours(self, error: Exception, *, is_started: bool = False) -> Exception:
+    def _translate(self, error: Exception, *, is_started: bool) -> Exception | None:
         """Also what the cloud's library raises of region, project and credentials."""
-        found = super()._ours(error, is_started=is_started)
-        if found is not error or isinstance(error, UnicodeEncodeError):
+        found = super()._translate(error, is_started=is_started)
+        if found is not None or isinstance(error, UnicodeEncodeError):
             return found
         if is_started:
             return broken(self._where, "is no event stream", str(error), "The SDK")
@@ -99,7 +96,7 @@ class CloudModel(AnthropicModel):
         if is_ours or isinstance(error, (RuntimeError, ValueError)):
             text = f"{self.title} cannot be asked: {self.cure}."
             return AuthError(text + said(self._where, str(error), "The library"))
-        return found
+        return None
 
 
 class BedrockModel(CloudModel):
@@ -119,12 +116,11 @@ class BedrockModel(CloudModel):
         "kernel starts"
     )
 
-    def _make(self, sdk: Any, **common: Any) -> Any:
+    def _new_client(self, sdk: Any, **options: Any) -> AsyncAnthropic:
         region = self._environ.get("AWS_REGION") or self._environ.get("AWS_DEFAULT_REGION")
         key = self._environ.get("AWS_BEARER_TOKEN_BEDROCK") or None
-        return sdk.AsyncAnthropicBedrock(
-            aws_region=region or None, api_key=key, max_retries=0, **common
-        )
+        made = sdk.AsyncAnthropicBedrock(aws_region=region or None, api_key=key, **options)
+        return cast("AsyncAnthropic", made)
 
     def _events(self, opened: AsyncStream[RawMessageStreamEvent]) -> AsyncIterator[Any]:
         """Return the events out of Amazon's own framing, which the stream's decoder knows."""
@@ -151,7 +147,7 @@ class VertexModel(CloudModel):
         "with `gcloud auth application-default login` or set GOOGLE_APPLICATION_CREDENTIALS"
     )
 
-    def _make(self, sdk: Any, **common: Any) -> Any:
+    def _new_client(self, sdk: Any, **options: Any) -> AsyncAnthropic:
         given = {
             "region": self._environ.get("CLOUD_ML_REGION"),
             "project_id": self._environ.get("ANTHROPIC_VERTEX_PROJECT_ID"),
@@ -159,7 +155,7 @@ class VertexModel(CloudModel):
         missing = [name for name, value in given.items() if not value]
         if missing:
             raise ValueError(f"no {' and no '.join(missing)}")
-        return sdk.AsyncAnthropicVertex(**given, max_retries=0, **common)
+        return cast("AsyncAnthropic", sdk.AsyncAnthropicVertex(**given, **options))
 
 
 def _is_installed(module: str) -> bool:

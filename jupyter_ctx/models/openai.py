@@ -1,21 +1,19 @@
 """The OpenAI adapter: `core.ports.Model` over the official SDK's Chat Completions.
 
-For OpenAI and every server that speaks its protocol. The SDK is imported inside the first awaited
-call, in a worker thread. One call is one attempt: the SDK's retries are off. What is sent is built
-from the request alone (`openai_wire`), what comes is read as raw chunks (`openai_stream`), what
-goes wrong is translated (`openai_errors`), what a server knows of its model is asked in its own
-words (`server_facts`).
+For OpenAI and every server that speaks its protocol. What is sent is built from the request alone
+(`openai_wire`), what comes is read as raw chunks (`openai_stream`), what goes wrong is translated
+(`openai_errors`), what a server knows of its model is asked in its own words (`server_facts`). The
+client and how it is called are those of every SDK (`sdk_model`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config import Settings
 from ..core.blocks import Json, Message, images_of
@@ -24,7 +22,6 @@ from ..errors import (
     AuthError,
     ModelError,
     PromptTooLongError,
-    StreamBrokenError,
 )
 from .addresses import (
     PLACEHOLDER_KEY,
@@ -39,19 +36,16 @@ from .openai_errors import translate
 from .openai_stream import ReplyReader, SseLines
 from .openai_wire import Dialect, build_message, build_params, own_names
 from .refusals import BLIND_WORDS, Where, classify, read_refusal
-from .server_facts import ask_address, ask_server, is_official
+from .sdk_model import SdkModel
+from .server_facts import ask_server, is_official
 from .wires import Wires
-from .wiretext import mend, parse_event
+from .wiretext import parse_event
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-T = TypeVar("T")
-
-PREFIXES: Final = ("openai:", "ollama:")
 DEFAULT_URL: Final = "https://api.openai.com/v1"
 OLLAMA_URL: Final = "http://127.0.0.1:11434/v1"
-CONNECT_TIMEOUT_S: Final = 10.0
 
 MOST_LEARNT: Final = 4
 """How often one call is sent again for what a server does not take: once for each such thing."""
@@ -71,48 +65,34 @@ _MOST_OUTPUT: Final = re.compile(
 _NO_USAGE: Final = re.compile(r"stream_options|include_usage", re.I)
 
 
-class OpenAIModel:
+class OpenAIModel(SdkModel["AsyncOpenAI"]):
     """A model behind Chat Completions: `openai:NAME` or `ollama:NAME`.
 
     `environ` gives OPENAI_API_KEY and OPENAI_BASE_URL; the setting `base_url` comes before the
     latter, and for `ollama:` before this machine's own Ollama. A base URL on this machine needs no
-    key; Ollama gets OLLAMA_API_KEY or none. Raises ConfigError if the base URL is none. All calls
-    of one model run on one event loop.
+    key; Ollama gets OLLAMA_API_KEY or none. Raises ConfigError if the base URL is none.
     """
+
+    sdk_name = "openai"
 
     def __init__(
         self, name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
     ) -> None:
-        self._name = name
         self._is_ollama = name.startswith("ollama:")
-        self._model = name.partition(":")[2]
-        self._settings = settings
-        self._environ = environ
-        self._base_url = find_base_url(settings, environ, is_ollama=self._is_ollama)
-        self._where = Where(
-            url=shown_url(self._base_url),
-            model=self._model,
+        base_url = find_base_url(settings, environ, is_ollama=self._is_ollama)
+        where = Where(
+            url=shown_url(base_url),
+            model=name.partition(":")[2],
             key_name="OLLAMA_API_KEY" if self._is_ollama else "OPENAI_API_KEY",
             timeout_s=settings.timeout_s,
             redact=redactor.text,
             api="Chat Completions API",
             address_name="OPENAI_BASE_URL",
         )
-        field = "max_completion_tokens" if is_official(self._base_url) else "max_tokens"
+        super().__init__(name, settings, environ, base_url, where)
+        field = "max_completion_tokens" if is_official(base_url) else "max_tokens"
         self._dialect = Dialect(field, sees_images=sees_images(name) is not False)
         self._wires = Wires(self._build_message)
-        self._client: AsyncOpenAI | None = None
-        self._facts: ModelFacts | None = None
-
-    @property
-    def name(self) -> str:
-        """The model's name with its prefix, as requests carry it."""
-        return self._name
-
-    @property
-    def base_url(self) -> str:
-        """Where requests go, without user and password."""
-        return self._where.url
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the reply as it arrives; the last item is a ReplyDone.
@@ -151,38 +131,23 @@ class OpenAIModel:
         """Return None: the protocol has no count."""
         return None
 
-    async def aclose(self) -> None:
-        """Close connections. The model may be used again: the next call opens its own."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
     # Calls -------------------------------------------------------------------------------------
 
-    async def _connect(self) -> AsyncOpenAI:
-        """Return the client. Raises AuthError without a key, before the SDK is imported."""
-        if self._client is None:
-            key = find_credentials(self._base_url, self._environ, is_ollama=self._is_ollama)
-            sdk = await asyncio.to_thread(importlib.import_module, "openai")
-            if self._client is None:  # two calls may come at once: a step and a summary
-                self._client = self._make_client(sdk, key)
-        return self._client
+    def _sign(self) -> Mapping[str, str | None]:
+        key = find_credentials(self._base_url, self._environ, is_ollama=self._is_ollama)
+        return {"api_key": key}
 
-    def _make_client(self, sdk: Any, key: str) -> AsyncOpenAI:
-        timeout = sdk.Timeout(self._settings.timeout_s or None, connect=CONNECT_TIMEOUT_S)
-        try:
-            client = sdk.AsyncOpenAI(
-                api_key=key, base_url=self._base_url, max_retries=0, timeout=timeout
-            )
-        except Exception as error:
-            raise self._ours(error) from None
-        return cast("AsyncOpenAI", client)
+    def _new_client(self, sdk: Any, **options: Any) -> AsyncOpenAI:
+        return cast("AsyncOpenAI", sdk.AsyncOpenAI(**options))
+
+    def _translate(self, error: Exception, *, is_started: bool) -> Exception | None:
+        return translate(error, self._where, is_started=is_started)
 
     async def _open(self, request: Request, stack: AsyncExitStack) -> Any:
         """Send the request; once more for each thing that the server says it does not take."""
         for left in range(MOST_LEARNT, -1, -1):
             try:
-                return await self._send_mended(self._params(request), stack)
+                return await self._mended(partial(self._send, stack), self._params(request))
             except PromptTooLongError:
                 raise
             except ModelError as error:
@@ -191,13 +156,6 @@ class OpenAIModel:
                     raise
                 self._use(other)
         raise AssertionError("unreachable: the last try returns or raises")
-
-    async def _send_mended(self, params: dict[str, Any], stack: AsyncExitStack) -> Any:
-        try:
-            return await self._send(params, stack)
-        except UnicodeEncodeError:
-            pass  # half a surrogate pair somewhere: so seldom that texts are mended only then
-        return await self._send(mend(params), stack)
 
     def _params(self, request: Request) -> dict[str, Any]:
         return build_params(request, self._model, self._dialect, self._wires)
@@ -215,7 +173,7 @@ class OpenAIModel:
     def _build_message(self, message: Message) -> list[dict[str, object]]:
         return build_message(message, self._model, self._dialect)
 
-    async def _send(self, params: dict[str, Any], stack: AsyncExitStack) -> Any:
+    async def _send(self, stack: AsyncExitStack, params: dict[str, Any]) -> Any:
         client = await self._connect()
         opening = client.chat.completions.with_streaming_response.create(
             model=params["model"], messages=[], stream=True, extra_body=params
@@ -237,33 +195,13 @@ class OpenAIModel:
             for data in datas:
                 if data.startswith("[DONE]"):
                     return
-                yield self._parse(data)
+                try:
+                    chunk = parse_event(data)
+                except ValueError as error:
+                    raise self._no_event(error) from None
+                yield chunk
             if piece is None:
                 return
-
-    def _parse(self, data: str) -> Json:
-        try:
-            return parse_event(data)
-        except ValueError as error:
-            text = f"The answer from {self._where.url} is no event stream ({error})"
-            raise StreamBrokenError(f"{text}; send the prompt again.") from None
-
-    async def _ask(self, url: str, body: Json | None) -> Json:
-        """Ask a question that a turn can do without; {} where there is no usable answer."""
-        client, most_s = await self._connect(), self._settings.timeout_s
-        return await ask_address(client, self._translated, url, body, most_s)
-
-    async def _translated(self, call: Awaitable[T]) -> T:
-        """Await a call of the SDK; its errors come out as ours, without its own in their trace."""
-        try:
-            return await call
-        except UnicodeEncodeError:
-            raise
-        except Exception as error:
-            raise self._ours(error) from None
-
-    def _ours(self, error: Exception, *, is_started: bool = False) -> Exception:
-        return translate(error, self._where, is_started=is_started) or error
 
 
 # Finding out -----------------------------------------------------------------------------------

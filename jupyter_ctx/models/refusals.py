@@ -309,8 +309,12 @@ def _busy(refusal: Refusal, where: Where, at: str) -> RateLimitedError:
 
 
 def broken(
-    where: Where, how: str, words: str, who: str = "The system", request_id: str | None = None
+    where: Where, how: str, words: str = "", who: str = "The system", request_id: str | None = None
 ) -> StreamBrokenError:
+    """Return the error of an answer that did not come whole; `how` goes on from "The answer".
+
+    `words` are those of `who` found it out.
+    """
     text = f"The answer from {where.url} {how}; send the prompt again."
     return StreamBrokenError(text + said(where, words, who), request_id=request_id)
 
