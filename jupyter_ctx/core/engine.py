@@ -221,12 +221,12 @@ class Engine:
             self.cost_usd = (self.cost_usd or 0.0) + (cost or 0.0) if known else None
 
     def price(self, usage: Usage, model: str | None = None) -> float | None:
-        """Return what one call cost, None if its model's price is not known.
+        """Return what one call cost, None if its model's price or its length is not known.
 
         Calls are priced one by one: some prices depend on the length of a call's input.
         """
         prices = self._prices(model or self.transcript.model)
-        return None if prices is None else prices.cost_usd(usage)
+        return prices.cost_usd(usage) if prices is not None and usage.has_price else None
 
     def note(self, level: Level, title: str, detail: str = "") -> None:
         """Keep a note for the user; the loop yields it at the next chance."""

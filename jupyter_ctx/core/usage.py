@@ -38,6 +38,11 @@ class Usage:
             return None
         return whole + self.output
 
+    @property
+    def has_price(self) -> bool:
+        """Whether enough was told to say what it costs: what a server leaves out is not free."""
+        return self.input_tokens is not None and self.output is not None
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             _sum(self.uncached, other.uncached),

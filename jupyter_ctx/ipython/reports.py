@@ -164,7 +164,7 @@ def _forecast(context: Mapping[str, object]) -> str:
 
 def _spent(context: Mapping[str, object]) -> str:
     cost, ratio = context.get("cost_usd"), context.get("cache_read_ratio")
-    money = words.money(cost) if isinstance(cost, int | float) else "price not known"
+    money = words.money(cost) if isinstance(cost, int | float) else "cost not known"
     read = f", {round(100 * ratio)} % of input read from cache" if isinstance(ratio, float) else ""
     return f"Session so far: {money}{read}."
 
@@ -188,12 +188,13 @@ def cost_report(cost: Mapping[str, object]) -> Report:
     counts = usage if isinstance(usage, Mapping) else {}
     rows = [(kinds[kind], _or_unknown(counts.get(kind))) for kind in kinds]
     money = cost.get("cost_usd")
-    total = (
-        f"Session so far: {words.money(money)}."
-        if isinstance(money, int | float)
-        else f"Session so far: the price of {cost.get('model')} is not known."
-    )
     ratio, source = cost.get("cache_read_ratio"), cost.get("price_source")
+    if isinstance(money, int | float):
+        total = f"Session so far: {words.money(money)}."
+    elif source:
+        total = "Session so far: not known; a call's price or its tokens were not told."
+    else:
+        total = f"Session so far: the price of {cost.get('model')} is not known."
     read = (
         f"{round(100 * ratio)} % of all input was read from the cache."
         if isinstance(ratio, float)
