@@ -214,8 +214,8 @@ export class KernelClient implements IDisposable {
       this._calls.hear(data);
       return;
     }
-    if (version === PROTOCOL && type === 'hello') {
-      this._hear(data);
+    if (type === 'hello') {
+      this._hear(data); // of any version: whoever hears it says what to do about another
     }
     const message = parseMessage(data);
     if (message.type === 'request') {

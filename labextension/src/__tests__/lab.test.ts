@@ -3,7 +3,7 @@ import { MimeData } from '@lumino/coreutils';
 import { describe, expect, it } from 'vitest';
 
 import { canMention, mentionFile, mentionsOf } from '../lab/dropped';
-import { EXPRESSION, readReply } from '../lab/load';
+import { EXPRESSION, otherVersion, readReply } from '../lab/load';
 import { restrict } from '../lab/sanitize';
 
 type Reply = Parameters<typeof readReply>[0];
@@ -38,6 +38,20 @@ describe('loading the extension', () => {
 
     expect(found).toMatchObject({ is: 'missing', command: '%load_ext jupyter_ctx' });
     expect(found).toHaveProperty('detail', expect.stringContaining('ValueError: odd'));
+  });
+
+  it('says which of two versions to upgrade, and where', () => {
+    expect(otherVersion('0.1', 0)).toMatchObject({
+      title: 'jupyter_ctx 0.1 in this kernel is older than this page.',
+      command: '%pip install --upgrade jupyter-ctx'
+    });
+    expect(otherVersion('9.0', 2)).toMatchObject({
+      title: 'jupyter_ctx 9.0 in this kernel is newer than this page.',
+      command: 'pip install --upgrade jupyter-ctx'
+    });
+    expect(otherVersion({ evil: 1 }, null)).toMatchObject({
+      title: 'jupyter_ctx in this kernel is older than this page.'
+    });
   });
 
   it('waits where a cell before it failed and took it along', () => {

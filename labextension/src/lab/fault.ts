@@ -30,7 +30,8 @@ export function faultOf(link: NotebookLink, type: (line: string) => void): IFaul
           type(command);
         }
       };
-      return { title, text, command, isError: true, buttons: [insert, again] };
+      const buttons = command.startsWith('%') ? [insert, again] : [again];
+      return { title, text, command, isError: true, buttons };
     }
     case 'none':
       return { title: 'This notebook has no kernel.', text: 'Choose one in the Kernel menu.' };

@@ -8,6 +8,7 @@ import type { ISignal } from '@lumino/signaling';
 import { KernelClient } from '../client';
 import type { Respond } from '../client';
 import { Feed } from '../feed';
+import { PROTOCOL } from '../events';
 import { CallError } from '../host';
 import type { CallArgs, CallOp, CallResult } from '../panel';
 import { isRefused, parseResult } from '../parse';
@@ -141,12 +142,14 @@ export class NotebookLink implements IDisposable {
 
   /** Take a hello, which tells of the extension that speaks, or a message of the conversation. */
   private _hear(message: unknown): void {
-    const { type, epoch, package_version: version } = message as Readonly<Record<string, unknown>>;
+    const hello = message as Readonly<Record<string, unknown>>;
+    const { type, version, epoch } = hello;
     if (type !== 'hello') {
       this.feed.hear(message);
     } else {
-      this._failed = typeof epoch === 'string' ? null : otherVersion(String(version));
-      if (this._isShown && typeof epoch === 'string' && !this.feed.isOf(epoch)) {
+      const isKnown = version === PROTOCOL && typeof epoch === 'string';
+      this._failed = isKnown ? null : otherVersion(hello['package_version'], version);
+      if (this._isShown && isKnown && !this.feed.isOf(epoch)) {
         this._become({ is: 'loaded' });
         void this.feed.open();
       }
@@ -211,7 +214,7 @@ export class NotebookLink implements IDisposable {
     const loading = await load(client.kernel);
     if (client === this._client && !client.isHeard) {
       // One that is loaded and silent is too old to speak with a page.
-      this._failed = loading.is === 'loaded' ? otherVersion('') : loading;
+      this._failed = loading.is === 'loaded' ? otherVersion(null, null) : loading;
       this._failed = loading.is === 'busy' ? null : this._failed;
       this._become(loading);
     }

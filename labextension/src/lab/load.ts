@@ -3,9 +3,11 @@
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
+import { PROTOCOL } from '../events';
+
 /**
- * How far a kernel is. `detail` says what to do; `command` is to be typed into a cell, null if
- * nothing is.
+ * How far a kernel is. `detail` says what to do; `command` is to be typed into a cell, or into a
+ * terminal if no `%` begins it; null if nothing is to be typed.
  */
 export type Loading =
   | { readonly is: 'none' | 'starting' | 'busy' | 'loading' | 'loaded' }
@@ -119,14 +121,22 @@ const CUT_OFF = {
   command: null
 } as const satisfies Loading;
 
-/** The kernel's own package is older, or newer, than this page. */
-export function otherVersion(version: string): Loading {
-  return {
-    is: 'missing',
-    title: `jupyter_ctx${version && ` ${version}`} in this kernel is older than this page.`,
-    detail: 'Run this in a cell. Then restart the kernel and reload the page.',
-    command: '%pip install --upgrade jupyter-ctx'
-  };
+/** The kernel's own package, of version `found`, is older or newer than this page, by `protocol`. */
+export function otherVersion(found: unknown, protocol: unknown): Loading {
+  const name = `jupyter_ctx${typeof found === 'string' ? ` ${found}` : ''} in this kernel`;
+  return typeof protocol === 'number' && protocol > PROTOCOL
+    ? {
+        is: 'missing',
+        title: `${name} is newer than this page.`,
+        detail: 'Run this in a terminal, where JupyterLab is. Then start it anew.',
+        command: 'pip install --upgrade jupyter-ctx'
+      }
+    : {
+        is: 'missing',
+        title: `${name} is older than this page.`,
+        detail: 'Run this in a cell. Then restart the kernel and reload the page.',
+        command: '%pip install --upgrade jupyter-ctx'
+      };
 }
 
 function otherLanguage(name: string): Loading {
