@@ -11,7 +11,8 @@ from jupyter_ctx.core.events import CompactionFinished, ResultOffloaded, ToolSta
 from jupyter_ctx.core.ports import Cell, Request
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.models import make_model
-from jupyter_ctx.models.demo import DemoModel, Done, demo_facts, script, summarise
+from jupyter_ctx.models.demo import DemoModel, demo_facts
+from jupyter_ctx.models.demo_scripts import Done, script, summarise
 from jupyter_ctx.prompts import load_prompt
 from jupyter_ctx.session import Place, Ports, Session
 from jupyter_ctx.testing import (
