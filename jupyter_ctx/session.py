@@ -75,7 +75,7 @@ from .core.prompt import Prompt
 from .core.recovery import RetryLimits
 from .core.rewind import Rewind, plan_rewind, put_back_edits
 from .core.summaries import Undo, plan_edit, plan_undo, summary_to_json
-from .core.switch import Switch, plan_switch
+from .core.switch import Switch, find_speaker, plan_switch
 from .core.toolset import describe_tools
 from .core.transcript import Transcript
 from .core.usage import Prices, Usage
@@ -665,6 +665,11 @@ class Session:
         if checks:
             self._ports.make_model(name)
         return plan_switch(self._engine, self._ports.known_facts(name))
+
+    @property
+    def last_speaker(self) -> str | None:
+        """The model that wrote the last answer of the conversation as it is, None if none did."""
+        return find_speaker(self._engine)
 
     def switch_model(self, name: str) -> None:
         """Talk to model `name` from the next turn on; the whole prompt is then written anew.

@@ -307,25 +307,31 @@ class Engine:
         known = self.window
         if limit is not None and known is not None and limit >= known:
             limit = None
-        if limit is not None and (limit < self._least_window or limit > (actual or limit)):
+        if limit is not None and (limit < self.least_window or limit > (actual or limit)):
             limit = None
         if actual is not None or limit is not None:
             self.record(OverflowEntry(self.ports.clock.now(), actual, limit))
 
     @property
-    def _least_window(self) -> int:
-        """The least window worth learning: system, tools, a step and a compaction need as much.
+    def least_window(self) -> int:
+        """The least window to work in: system, tools, a step and a compaction need as much.
 
-        With less we would refuse every prompt from then on, though the figure may be a mistake.
+        With less every prompt is refused, so none is learnt that may be a mistake.
         """
         fixed = self.meter.prefix_tokens(self.meter.factor)
         instruction = self.meter.estimate_text(self.summary_text)
         return fixed + instruction + LEAST_OUTPUT + LEAST_RESULT_TOKENS
 
     def _use_learnt_window(self) -> None:
-        learnt, known = self.transcript.learnt_windows.get(self.facts.name), self.window
+        self.facts = self.with_learnt(self.facts)
+
+    def with_learnt(self, facts: ModelFacts) -> ModelFacts:
+        """Return `facts` with the window that a refusal of that model taught, if it is smaller."""
+        learnt = self.transcript.learnt_windows.get(facts.name)
+        known = window_of(self.limits, facts)
         if learnt is not None and (known is None or learnt < known):
-            self.facts = replace(self.facts, window_tokens=learnt, window_source="error")
+            return replace(facts, window_tokens=learnt, window_source="error")
+        return facts
 
     def largest_parts(self) -> str:
         """Return the three largest parts of the window in words, for a message."""

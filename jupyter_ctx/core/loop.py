@@ -304,6 +304,12 @@ class Turn:
         if not self._has_room():
             await count_if_near(engine)
         if not self._has_room():
+            if (engine.window or 0) < engine.least_window:
+                raise PromptTooLongError(
+                    f"System prompt and tools leave no room to work in: they and a compaction take "
+                    f"≈{engine.least_window:,} of {engine.window:,} tokens; choose a model with a "
+                    "larger window by `/model`, or set `window_tokens` if this one is set too low."
+                )
             raise PromptTooLongError(
                 f"Prompt too long: {engine.used.total:,} of {engine.window:,} tokens, and answer "
                 "and compaction need room too; run `/compact`, or start over with `/new`."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from . import window
+from .entries import CompactionEntry, MessageEntry, RewindEntry, SummaryEditEntry, SummaryUndoEntry
 from .ports import ModelFacts
 from .tokens import Used
 
@@ -20,13 +21,17 @@ class Switch:
 
     `tokens` is what the whole conversation takes there, all of which its first prompt writes to the
     cache. `window_tokens` is the window that would be in force, None if nobody knows it.
-    `compacts`: the conversation does not fit there, so that a compaction comes first.
+    `compacts`: the conversation does not fit there, so that a compaction comes first. `fits`: there
+    is room for system prompt, tools and a step. `returns`: this model wrote the last answer, and
+    nothing changed the conversation since, so that its cache may still hold it.
     """
 
     facts: ModelFacts
     tokens: int
     window_tokens: int | None
     compacts: bool
+    fits: bool = True
+    returns: bool = False
 
 
 def plan_switch(engine: Engine, facts: ModelFacts) -> Switch:
@@ -34,12 +39,31 @@ def plan_switch(engine: Engine, facts: ModelFacts) -> Switch:
 
     What is used now, by the two models' own tokenizers as far as they are known.
     """
-    now = engine.used
+    now, facts = engine.used, engine.with_learnt(facts)
     ratio = facts.factor_prior / engine.facts.factor_prior
     used = Used(0, math.ceil(now.total * ratio)) if ratio != 1 else now
+    there = window.window_of(engine.limits, facts)
     return Switch(
         facts,
         used.total,
-        window.window_of(engine.limits, facts),
+        there,
         window.should_compact(used, engine.limits, facts),
+        fits=there is None or there >= engine.least_window * ratio,
+        returns=find_speaker(engine) == facts.name,
     )
+
+
+def find_speaker(engine: Engine) -> str | None:
+    """Return which model wrote the last answer of the conversation as it is now, None if none did.
+
+    A summary, its edit or undo and a rewind bring a conversation that nobody was sent yet.
+    """
+    for entry in reversed(engine.transcript.entries):
+        match entry:
+            case MessageEntry(kind="reply", model=model):
+                return model
+            case CompactionEntry() | SummaryEditEntry() | SummaryUndoEntry() | RewindEntry():
+                return None
+            case _:
+                pass
+    return None

@@ -401,9 +401,9 @@ def _model(host: Host, argument: str) -> Shown:
         host.put_setting("model", argument)
     name = session.model_name
     switched = name != before
-    lines = wayback.model_lines(session, switched=switched, is_known=_knows(host, name))
+    lines = wayback.model_lines(session, is_known=_knows(host, name))
     if switched:
-        lines.append(f"Until then /model {before} goes back at no cost.")
+        lines += wayback.switched_lines(session, before)
     if argument:
         return _said(*lines)
     switches = [session.plan_switch(one, checks=False) for one in host.known_models()]

@@ -32,8 +32,8 @@ MOST_TURNS = 10
 """So many turns are listed to go back to, the newest."""
 
 
-def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> list[str]:
-    """Return what is known of the model, and after a switch what it does to the cache.
+def model_lines(session: Session, *, is_known: bool = True) -> list[str]:
+    """Return what is known of the model in use.
 
     A name that is not known is no error: compatible servers have names of their own.
     """
@@ -44,9 +44,43 @@ def model_lines(session: Session, *, switched: bool, is_known: bool = True) -> l
             f"This version knows no model {session.model_name}; if the server has none either, "
             "the next prompt fails."
         )
-    if switched:
-        lines.append(anew_line(session))
     return lines
+
+
+def switched_lines(session: Session, before: str) -> list[str]:
+    """Return what a switch that was just made does to the cache, and how to go back for nothing.
+
+    `before` is the model that was in use.
+    """
+    switch = session.plan_switch(session.model_name, checks=False)
+    if switch.returns:
+        return [_RETURNS.format(name=session.model_name)]
+    lines = _room_lines(session, switch) or [anew_line(session)]
+    return [*lines, f"Until then /model {session.last_speaker or before} goes back at no cost."]
+
+
+_RETURNS = (
+    "{name} wrote the last answer: what its cache still holds of the conversation is read from it."
+)
+
+
+def _room_lines(session: Session, switch: Switch) -> list[str]:
+    """Return what stands in the way of a conversation in the window there; [] if nothing does."""
+    window = switch.window_tokens
+    if not switch.fits:
+        return [
+            f"Its window of {window:,} tokens has no room to work in beside system prompt and "
+            "tools: every prompt is refused there."
+        ]
+    if not switch.compacts or window is None:
+        return []
+    most = _priced(session, min(switch.tokens, window), switch.facts.prices)
+    return [
+        f"The conversation (≈{switch.tokens:,} tokens) does not fit there: the first prompt is "
+        "preceded by a compaction, whose summary may leave out the oldest part.",
+        f"The compaction writes to the cache anew what it reads, at most {most}, and the first "
+        "prompt what is left.",
+    ]
 
 
 def facts_lines(session: Session, facts: ModelFacts, name: str) -> list[str]:
@@ -73,13 +107,13 @@ def switch_lines(session: Session, switch: Switch) -> list[str]:
         return [*lines, "It is the one in use."]
     if facts.window_source in ("table", "unknown"):
         lines.append("What its server says of the window is asked with the first prompt.")
-    if switch.compacts:
-        lines.append(
-            f"The conversation (≈{switch.tokens:,} tokens) does not fit there: the first prompt is "
-            "preceded by a compaction, of which the oldest part may see nothing."
-        )
     cost = _priced(session, switch.tokens, facts.prices)
-    lines.append(f"The first prompt there writes the whole context to the cache anew: {cost}.")
+    if switch.returns:
+        lines.append(_RETURNS.format(name=name))
+    else:
+        lines += _room_lines(session, switch) or [
+            f"The first prompt there {_does(session)}: {cost}."
+        ]
     lines.append(f"Nothing is switched; /model {name} does it.")
     return lines
 
@@ -119,10 +153,14 @@ def anew_line(session: Session, tokens: int | None = None) -> str:
         used = session.context()["used_tokens"]
         assert isinstance(used, int)  # the context JSON always has it
         tokens = used
-    does = "writes the whole context to the cache anew"
+    return f"The next prompt {_does(session)}: {_anew(session, tokens)}."
+
+
+def _does(session: Session) -> str:
+    """Return what a prompt does of which no cache holds anything."""
     if not session.settings.prompt_cache:
-        does = "sends the whole context, as every prompt without the cache"
-    return f"The next prompt {does}: {_anew(session, tokens)}."
+        return "sends the whole context, as every prompt without the cache"
+    return "writes the whole context to the cache anew"
 
 
 def undo_line(session: Session, undo: Undo) -> str:

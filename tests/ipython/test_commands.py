@@ -17,6 +17,7 @@ from jupyter_ctx.core.context import CONTEXT_MIME
 from jupyter_ctx.core.entries import Edit
 from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
+from jupyter_ctx.core.switch import Switch
 from jupyter_ctx.core.usage import Prices
 from jupyter_ctx.errors import CompactionError, PromptError
 from jupyter_ctx.ipython.commands import (
@@ -41,7 +42,7 @@ from jupyter_ctx.ipython.reports import (
 )
 from jupyter_ctx.ipython.rules import Rule
 from jupyter_ctx.ipython.sessions import Shelf
-from jupyter_ctx.ipython.wayback import model_lines, switch_lines
+from jupyter_ctx.ipython.wayback import model_lines, switch_lines, switched_lines
 from jupyter_ctx.session import Session
 from jupyter_ctx.store.sessions import SessionStore
 from jupyter_ctx.surroundings import Folder
@@ -418,11 +419,12 @@ def test_a_plan_of_a_switch_tells_money_and_whether_it_fits(smaller: bool) -> No
     ports = session._ports
     session._ports = replace(ports, known_facts=lambda name: there)
     switch = session.plan_switch("other", checks=False)
+    whole = f"≈{switch.tokens if not smaller else window:,} tokens, $"
     text = "\n".join(switch_lines(session, switch))
 
     assert switch.tokens >= 1.9 * session._engine.used.total
     assert switch.compacts == ("preceded by a compaction" in text) == smaller
-    assert f"≈{switch.tokens:,} tokens, $" in text
+    assert whole in text
     assert session.model_name == "scripted"
 
 
@@ -440,7 +442,7 @@ def test_a_model_nobody_knows_is_warned_of(source: Any, is_known: bool, warns: b
     """A name that neither this version nor the provider knows may fail; one of them is enough."""
     facts = ModelFacts("m", None, source, None)
     session: Any = SimpleNamespace(facts=facts, model_name="gpt-4", settings=Settings())
-    lines = model_lines(session, switched=False, is_known=is_known)
+    lines = model_lines(session, is_known=is_known)
 
     assert any("knows no model gpt-4" in line for line in lines) is warns
 
@@ -474,9 +476,13 @@ def test_a_switch_is_priced_as_the_cache_is_set(settings: Settings, said: str) -
         model_name="m",
         settings=settings,
         context=lambda: {"used_tokens": 1_000_000},
+        plan_switch=lambda name, checks: Switch(session.facts, 1_000_000, 2_000_000, False),
+        last_speaker="old",
     )
+    priced, back = switched_lines(session, "between")
 
-    assert said in model_lines(session, switched=True)[-1]
+    assert said in priced
+    assert back == "Until then /model old goes back at no cost."
 
 
 def test_doctor_puts_faults_first() -> None:
