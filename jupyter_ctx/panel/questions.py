@@ -27,7 +27,15 @@ SEEN_S = 3.0
 
 MAX_REASON_CHARS = 2_000
 MAX_COMING_CHARS = 200_000
-"""So long may the edits be together that a question tells to come."""
+"""So long may the sources be together of the changes that a question tells to come."""
+
+_CHANGES: Mapping[str, tuple[str, frozenset[str]]] = {
+    "edit_cell": ("edit", frozenset({"cell_id", "source"})),
+    "insert_cell": ("insert", frozenset({"source", "cell_type", "after"})),
+    "delete_cell": ("delete", frozenset({"cell_id"})),
+    "move_cell": ("move", frozenset({"cell_id", "after"})),
+}
+"""The calls that a page can draw into the notebook: what each does, and its arguments."""
 
 OTHER_TEXT = "Denied: the answer was given to another text than the one that is asked about"
 
@@ -74,7 +82,7 @@ class Questions:
         cancelled.
         """
         item, sha256 = _item_of(use, asked, offers, turn, step)
-        item["coming"] = _edits_of(coming) if item["proposed"] is not None else []
+        item["coming"] = _changes_of(coming) if item["change"] is not None else []
         loop = asyncio.get_running_loop()
         question = _Open(
             item, sha256, offers, loop.create_future(), loop.create_future(), must_wait
@@ -155,8 +163,7 @@ def _item_of(
     """Return the item of a question, and the sha256 of what it shows."""
     title, text = clean_text(asked.title), clean_text(shown_exactly(asked.text))
     digest = sha256_of(title, text)
-    cell_id, source = use.input.get("cell_id"), use.input.get("source")
-    is_edit = asked.act.verb == "edit cells"
+    cell_id = use.input.get("cell_id")
     item: Item = {
         "kind": "question",
         "id": secrets.token_urlsafe(12),
@@ -169,24 +176,46 @@ def _item_of(
         "text": text,
         "info": asked.info,
         "cell_id": clean_text(cell_id) if isinstance(cell_id, str) else None,
-        "proposed": clean_text(source) if is_edit and isinstance(source, str) else None,
+        "change": _change_of(use),
         "offers": [{"word": word, "label": str(rule)} for word, rule in offers.items()],
         "at": time.time(),
     }
     return item, digest
 
 
-def _edits_of(calls: Sequence[ToolUse]) -> list[Item]:
-    """Return the edits of cells among calls: a page shows them all before it is asked of each."""
-    edits: list[Item] = []
+def _changes_of(calls: Sequence[ToolUse]) -> list[Item]:
+    """Return the changes of cells among calls: a page shows all before it is asked of each."""
+    changes: list[Item] = []
     left = MAX_COMING_CHARS
     for use in calls:
-        cell_id, source = use.input.get("cell_id"), use.input.get("source")
-        if use.name != "edit_cell" or not isinstance(cell_id, str) or not isinstance(source, str):
+        change = _change_of(use)
+        if change is None:
             continue
-        left -= len(source)
+        left -= len(str(change["source"] or ""))
         if left < 0:
             break
-        told = {"cell_id": clean_text(cell_id), "proposed": clean_text(source)}
-        edits.append({"tool_use_id": use.id, **told})
-    return edits
+        changes.append({"tool_use_id": use.id, **change})
+    return changes
+
+
+def _change_of(use: ToolUse) -> Item | None:
+    """Return what a call changes of the notebook's cells, as it is drawn there.
+
+    None if it changes none, or has arguments that its tool does not take: those are asked about as
+    they are. `after` None is the end for an insertion, the top for a move.
+    """
+    op, names = _CHANGES.get(use.name, ("", frozenset()))
+    given = use.input
+    kind = given.get("cell_type", "code") if op == "insert" else None
+    texts = {name: given.get(name) for name in ("cell_id", "source", "after")}
+    needed = names & {"cell_id", "source"}
+    if (
+        not op
+        or not set(given) <= names
+        or kind not in (None, "code", "markdown", "raw")
+        or any(texts[name] is None for name in needed)
+        or not all(text is None or isinstance(text, str) for text in texts.values())
+    ):
+        return None
+    told = {name: None if text is None else clean_text(str(text)) for name, text in texts.items()}
+    return {"op": op, "cell_type": kind, **told}

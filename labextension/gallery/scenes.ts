@@ -49,7 +49,7 @@ const QUESTION: Extract<Item, { kind: 'question' }> = {
   text: `${FIX}\nassert cohort['2025-03'] == 9020`,
   info: 'python',
   cell_id: null,
-  proposed: null,
+  change: null,
   offers: [{ word: '', label: 'run code' }],
   at: AT
 };

@@ -1,78 +1,221 @@
 /**
- * Edits of cells, proposed and made, read from a conversation. Pure: no DOM, no front end.
+ * Changes of cells, proposed and made, read from a conversation. Pure: no DOM, no front end.
  *
- * A proposal is shown as the difference between the cell as it stands and the whole new source. The
- * question carries a diff of its own, which is what its sha256 covers: a proposal is fresh only if
- * that diff makes the one of the other, so what is shown is what is asked.
+ * An edit is shown as the difference between the cell as it stands and the whole new source. The
+ * question carries a diff of its own, which is what its sha256 covers: the edit is fresh only if
+ * that diff makes the one of the other, so what is shown is what is asked. Of a new, a deleted or a
+ * moved cell the question's text is the whole source, and that is what is drawn.
  */
 
 import { Chunk } from '@codemirror/merge';
 import { Text } from '@codemirror/state';
 
 import type { IConversation, IToolEdit, ITurn } from './conversation';
-import type { IQuestion } from './panel';
+import type { CellType, ICellChange, IQuestion } from './panel';
 
-/** The group of calls that edit cells. */
-export const EDIT_VERB = 'edit cells';
-
-/** A new source for a cell. `question` null: it is asked about after those before it. */
-export interface IProposal {
+interface IAsked {
   readonly toolUseId: string;
   readonly turn: number;
   readonly step: number;
-  readonly cellId: string;
-  readonly proposed: string;
+  /** null: it is asked about after those before it. */
   readonly question: IQuestion | null;
 }
+
+/** A new source for a cell. */
+export interface IEdit {
+  readonly op: 'edit';
+  readonly cellId: string;
+  readonly proposed: string;
+}
+
+/** A new cell below `after`, null: at the end. */
+export interface IInsert {
+  readonly op: 'insert';
+  readonly cellId: null;
+  readonly after: string | null;
+  readonly type: CellType;
+  readonly proposed: string;
+}
+
+export interface IDelete {
+  readonly op: 'delete';
+  readonly cellId: string;
+}
+
+/** A cell goes below `after`, null: to the top. */
+export interface IMove {
+  readonly op: 'move';
+  readonly cellId: string;
+  readonly after: string | null;
+}
+
+/** A change of the notebook's cells that the agent asks for. Sources are as the model wrote them. */
+export type IProposal = IAsked & (IEdit | IInsert | IDelete | IMove);
 
 type Moment = Pick<IConversation, 'question' | 'live'>;
 
 /**
  * Return what is proposed now; the very list of before if nothing of it has changed.
  *
- * Between two questions of a step nothing is asked, so the edits that were told to come stay, until
- * they are called, or the step is over.
+ * Between two questions of a step nothing is asked, so the changes that were told to come stay,
+ * until they are called, or the step is over.
  */
 export function nextProposals(
   before: readonly IProposal[],
   { question, live }: Moment
 ): readonly IProposal[] {
-  const asked = proposalsOf(question);
   const coming = before
     .map(one => ({ ...one, question: null }))
     .filter(one => live?.turn === one.turn && live.step === one.step && !isCalled(live, one))
     .filter(
       one => !before.some(({ toolUseId, question: was }) => was && toolUseId === one.toolUseId)
     );
-  const now = [...asked];
+  const now = [...proposalsOf(question)];
   for (const one of coming) {
-    if (
-      !now.some(({ toolUseId, cellId }) => toolUseId === one.toolUseId || cellId === one.cellId)
-    ) {
+    if (now.every(other => other.toolUseId !== one.toolUseId && !isBuiltOn(one, other))) {
       now.push(one);
     }
   }
   return isEqual(before, now) ? before : now;
 }
 
-/** Return the edit that is asked about and those of the same step behind it, one for a cell. */
+/** Return the change that is asked about and those of the same step behind it. */
 function proposalsOf(question: IQuestion | null): readonly IProposal[] {
-  if (question?.verb !== EDIT_VERB || question.cell_id === null || question.proposed === null) {
+  if (!question?.change) {
     return [];
   }
-  const { turn, step, tool_use_id: id, cell_id: cell, proposed: source } = question;
-  const first = { tool_use_id: id, cell_id: cell, proposed: source };
+  const { turn, step, tool_use_id: id, change } = question;
   const found: IProposal[] = [];
-  for (const one of [first, ...(question.coming ?? [])]) {
-    const { tool_use_id: toolUseId, cell_id: cellId } = one;
-    // A second edit of a cell is made of what the first leaves: it cannot be shown yet.
-    if (!found.some(other => other.cellId === cellId)) {
-      const proposed = sourceLines(one.proposed);
-      const its = one === first ? question : null;
-      found.push({ toolUseId, turn, step, cellId, proposed, question: its });
+  for (const one of [{ ...change, tool_use_id: id }, ...(question.coming ?? [])]) {
+    const its = found.length === 0 && one.tool_use_id === id ? question : null;
+    const proposal = proposalOf(one, { toolUseId: one.tool_use_id, turn, step, question: its });
+    if (proposal && !found.some(other => isBuiltOn(proposal, other))) {
+      found.push(proposal);
     }
   }
-  return found;
+  return found[0]?.question ? found : [];
+}
+
+/** Return the change, null if it is none that can be drawn. */
+function proposalOf(change: ICellChange, asked: IAsked): IProposal | null {
+  const { op, cell_id: cellId, source, cell_type: type, after } = change;
+  if (op === 'insert') {
+    return source === null || type === null
+      ? null
+      : { ...asked, op, cellId: null, after, type, proposed: source };
+  }
+  if (cellId === null) {
+    return null;
+  }
+  switch (op) {
+    case 'edit':
+      return source === null ? null : { ...asked, op, cellId, proposed: source };
+    case 'delete':
+      return { ...asked, op, cellId };
+    case 'move':
+      return after === cellId ? null : { ...asked, op, cellId, after };
+  }
+}
+
+/** Whether a change is made of what an earlier one leaves: it cannot be shown yet. */
+function isBuiltOn(one: IProposal, earlier: IProposal): boolean {
+  if (earlier.cellId === null) {
+    return false;
+  }
+  const isPlaced = one.op === 'insert' || one.op === 'move';
+  const isGone = earlier.op === 'delete' || earlier.op === 'move';
+  return one.cellId === earlier.cellId || (isPlaced && isGone && one.after === earlier.cellId);
+}
+
+/**
+ * Whether a change still is what the kernel asks about, with the cell's source as it stands: what
+ * is shown is then what the answer's sha256 covers. One that is not asked about yet may be.
+ *
+ * `sourceOf` returns a cell's source, null if there is no such cell.
+ */
+export function isAsShown(
+  proposal: IProposal,
+  sourceOf: (cellId: string) => string | null
+): boolean {
+  const text = proposal.question?.text ?? null;
+  const source = proposal.cellId === null ? null : sourceOf(proposal.cellId);
+  const hasPlace = (after: string | null): boolean => after === null || sourceOf(after) !== null;
+  switch (proposal.op) {
+    case 'insert':
+      return hasPlace(proposal.after) && (text === null || isText(text, proposal.proposed));
+    case 'edit':
+      return source !== null && (text === null || makes(text, source, lined(proposal)));
+    case 'delete':
+      return source !== null && (text === null || isText(text, source));
+    case 'move':
+      return source !== null && hasPlace(proposal.after) && (text === null || isText(text, source));
+  }
+}
+
+/** Whether a question's text is that source, spelled. */
+function isText(text: string, source: string): boolean {
+  return spelled(source.replace(/\r\n/g, '\n')) === text;
+}
+
+/** Return the new source that a change brings, as an editor will hold it. */
+export function lined({ proposed }: { readonly proposed: string }): string {
+  return sourceLines(proposed);
+}
+
+/** Where something is drawn: in a cell, or at its end or its top as one more cell. */
+export interface ISpot {
+  readonly cellId: string;
+  readonly at: 'top' | 'in' | 'end';
+}
+
+/**
+ * Return where a change is drawn among the cells `ids`, null: nowhere, its cell is not there.
+ *
+ * A new place whose neighbour is gone is drawn at the end, where it can be declined.
+ */
+export function spotOf(proposal: IProposal, ids: readonly string[]): ISpot | null {
+  const [first, last] = [ids[0], ids.at(-1)];
+  const { cellId } = proposal;
+  if (first === undefined || last === undefined || (cellId !== null && !ids.includes(cellId))) {
+    return null;
+  }
+  switch (proposal.op) {
+    case 'edit':
+    case 'delete':
+      return { cellId: proposal.cellId, at: 'in' };
+    case 'insert':
+    case 'move': {
+      const { op, after } = proposal;
+      if (after === null && op === 'move') {
+        return { cellId: first, at: 'top' };
+      }
+      const isThere = after !== null && ids.includes(after);
+      return { cellId: isThere ? after : last, at: 'end' };
+    }
+  }
+}
+
+/**
+ * Return the changes from top to bottom, as they will stand once they are made in their order: of
+ * two below one cell the later one comes first, since it goes between.
+ */
+export function inOrder(
+  proposals: readonly IProposal[],
+  ids: readonly string[]
+): readonly { readonly proposal: IProposal; readonly spot: ISpot }[] {
+  const ranks = { top: 0, in: 1, end: 2 };
+  const placed = proposals.flatMap((proposal, at) => {
+    const spot = spotOf(proposal, ids);
+    if (!spot) {
+      return [];
+    }
+    const isEnd = proposal.op === 'insert' && proposal.after === null;
+    const among = isEnd ? proposals.length + at : -at;
+    return [{ proposal, spot, key: [ids.indexOf(spot.cellId), ranks[spot.at], among] as const }];
+  });
+  return placed.sort(
+    ({ key: one }, { key: other }) => one[0] - other[0] || one[1] - other[1] || one[2] - other[2]
+  );
 }
 
 function isCalled(live: ITurn, { toolUseId }: IProposal): boolean {

@@ -260,17 +260,33 @@ export interface IOffer {
   readonly label: string;
 }
 
-/** An edit of a cell that the same step asks for later: it is asked about when its turn comes. */
-export interface IComingEdit {
+export const CELL_TYPES = ['code', 'markdown', 'raw'] as const;
+export type CellType = (typeof CELL_TYPES)[number];
+
+export const CHANGES = ['edit', 'insert', 'delete', 'move'] as const;
+
+/**
+ * What a call changes of the notebook's cells, as the model wrote it. `cell_id` is null for an
+ * insertion, `source` for all but edit and insertion, `cell_type` for all but that. `after` is the
+ * cell that a new or moved one is to stand below; null: a new one at the end, a moved one at the top.
+ */
+export interface ICellChange {
+  readonly op: (typeof CHANGES)[number];
+  readonly cell_id: string | null;
+  readonly source: string | null;
+  readonly cell_type: CellType | null;
+  readonly after: string | null;
+}
+
+/** A change that the same step asks for later: it is asked about when its turn comes. */
+export interface IComingChange extends ICellChange {
   readonly tool_use_id: string;
-  readonly cell_id: string;
-  readonly proposed: string;
 }
 
 /**
  * A permission is asked for. `text` is all of what is asked about, and `info` its language: `python`,
- * `diff`, `json`, `markdown`, `text`; `proposed` is the whole new source of the cell `cell_id`, if it
- * is one.
+ * `diff`, `json`, `markdown`, `text`; `change` is what it is about, if that can be drawn in the
+ * notebook.
  */
 export interface IQuestion {
   readonly kind: 'question';
@@ -284,9 +300,9 @@ export interface IQuestion {
   readonly text: string;
   readonly info: string;
   readonly cell_id: string | null;
-  readonly proposed: string | null;
+  readonly change: ICellChange | null;
   readonly offers: readonly IOffer[];
-  readonly coming?: readonly IComingEdit[];
+  readonly coming?: readonly IComingChange[];
   readonly at: number;
 }
 

@@ -21,6 +21,8 @@ import {
 } from './narrow';
 import type { Fields, Read, Shape } from './narrow';
 import {
+  CELL_TYPES,
+  CHANGES,
   CLOSED,
   CONDITIONS,
   DECISIONS,
@@ -57,6 +59,13 @@ const BLOCK = { turn: count, block: count, text };
 const TOOL = { turn: count, tool_use_id: text };
 const STORED = { chars: count, lines: count };
 const CALLED = { ...STEP, tool_use_id: text, name: text, label: text };
+const CHANGE = {
+  op: oneOf(CHANGES),
+  cell_id: nullable(text),
+  source: nullable(text),
+  cell_type: nullable(oneOf(CELL_TYPES)),
+  after: nullable(text)
+};
 const COMPACTION = { turn: count, n: count, trigger: oneOf(TRIGGERS) };
 
 const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
@@ -148,9 +157,9 @@ const ITEMS: { readonly [K in Kind]: Shape<Body<K>> } = {
     text,
     info: text,
     cell_id: nullable(text),
-    proposed: nullable(text),
+    change: orElse(null, nullable(of(CHANGE))),
     offers: listOf(of({ word: text, label: text })),
-    coming: orElse([], listOf(of({ tool_use_id: text, cell_id: text, proposed: text }))),
+    coming: orElse([], listOf(of({ tool_use_id: text, ...CHANGE }))),
     at: amount
   },
   question_closed: { id: text, how: oneOf(CLOSED), reason: text },

@@ -266,9 +266,18 @@ def question(*, turn: int, step: int, tool_use_id: str, text: str) -> Item:
         "text": text,
         "info": "python",
         "cell_id": None,
-        "proposed": None,
+        "change": None,
         "offers": [{"word": "", "label": "run code"}],
-        "coming": [{"tool_use_id": "toolu_09", "cell_id": "c5", "proposed": "churn.plot()"}],
+        "coming": [
+            {
+                "tool_use_id": "toolu_09",
+                "op": "insert",
+                "cell_id": None,
+                "source": "churn.plot()",
+                "cell_type": "code",
+                "after": "c5",
+            }
+        ],
         "at": AT,
     }
 

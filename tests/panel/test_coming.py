@@ -1,4 +1,4 @@
-"""The question of an edit tells the edits of its step behind it, so a page can show them all."""
+"""The question of a change tells those of its step behind it, so a page can show them all."""
 
 from __future__ import annotations
 
@@ -33,10 +33,16 @@ def test_an_edit_tells_those_behind_it(
     page.open()
     page.call("submit", text="go")
     first = page.wait_for("question", cell_id="a")
-    assert first["proposed"] == "x"
+    assert first["change"] == {
+        "op": "edit",
+        "cell_id": "a",
+        "source": "x",
+        "cell_type": None,
+        "after": None,
+    }
     coming = first["coming"]
     assert isinstance(coming, list)
-    assert [(one["cell_id"], one["proposed"]) for one in coming] == [("b", "y\nz"), ("c", "w")]
+    assert [(one["cell_id"], one["source"]) for one in coming] == [("b", "y\nz"), ("c", "w")]
     decide(page, first, "deny")
     second = page.wait_for("question", verb="run code")
     assert second["coming"] == []
@@ -66,6 +72,47 @@ async def test_edits_too_long_to_tell_are_left_out() -> None:
     coming = told[0]["coming"]
     assert isinstance(coming, list)
     assert [one["cell_id"] for one in coming] == ["b", "c"]
+    question.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await question
+
+
+async def test_each_change_is_told_as_it_is_drawn() -> None:
+    """What is inserted, deleted or moved, and where; nothing of a call with other arguments."""
+    told: list[Item] = []
+    asking = Questions(lambda item: told.append(dict(item)))
+    given: list[tuple[str, dict[str, object]]] = [
+        ("delete_cell", {"cell_id": "a"}),
+        ("insert_cell", {"source": "x", "after": "b"}),
+        ("insert_cell", {"source": "# x", "cell_type": "markdown"}),
+        ("move_cell", {"cell_id": "c", "after": "d"}),
+        ("move_cell", {"cell_id": "e"}),
+        ("move_cell", {"cell_id": "e", "before": "d"}),
+        ("insert_cell", {"source": "x", "cell_type": "heading"}),
+        ("delete_cell", {"cell_id": None}),
+        ("run_cell", {"cell_id": "a"}),
+    ]
+    uses = [ToolUse(f"t{at}", name, arguments) for at, (name, arguments) in enumerate(given)]
+    asked = Asked(Act("delete cells", "a"), "The agent asks to delete cell a:", "1", "python")
+    question = asyncio.create_task(
+        asking.ask(uses[0], asked, {}, turn=1, step=1, must_wait=True, coming=uses[1:])
+    )
+    await asyncio.sleep(0)
+    no = {"cell_id": None, "source": None, "cell_type": None, "after": None}
+    assert told[0]["change"] == {**no, "op": "delete", "cell_id": "a"}
+    assert told[0]["coming"] == [
+        {
+            **no,
+            "tool_use_id": "t1",
+            "op": "insert",
+            "source": "x",
+            "cell_type": "code",
+            "after": "b",
+        },
+        {**no, "tool_use_id": "t2", "op": "insert", "source": "# x", "cell_type": "markdown"},
+        {**no, "tool_use_id": "t3", "op": "move", "cell_id": "c", "after": "d"},
+        {**no, "tool_use_id": "t4", "op": "move", "cell_id": "e"},
+    ]
     question.cancel()
     with pytest.raises(asyncio.CancelledError):
         await question

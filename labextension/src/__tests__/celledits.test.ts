@@ -6,7 +6,7 @@ import type { IConversation, ITurn } from '../conversation';
 import { CallError } from '../host';
 import { CellEdits } from '../lab/celledits';
 import type { Link } from '../lab/celledits';
-import type { IQuestion } from '../panel';
+import type { IComingChange, IQuestion } from '../panel';
 import { digestOf } from '../view/permission';
 
 const LIVE: ITurn = {
@@ -35,7 +35,7 @@ function question(id: string, cell: string, coming: IQuestion['coming'] = []): I
     text: '@@ -1 +1 @@\n-x = 1\n+x = 2',
     info: 'diff',
     cell_id: cell,
-    proposed: 'x = 2',
+    change: { op: 'edit', cell_id: cell, source: 'x = 2', cell_type: null, after: null },
     offers: [],
     coming,
     at: 0
@@ -100,7 +100,8 @@ class Scene {
   }
 }
 
-const COMING = [{ tool_use_id: 'use-b', cell_id: 'b', proposed: 'x = 2' }];
+const EDIT = { op: 'edit', cell_type: null, after: null } as const;
+const COMING = [{ ...EDIT, tool_use_id: 'use-b', cell_id: 'b', source: 'x = 2' }];
 
 describe('an answer', () => {
   it('carries the digest of the question that is asked', () => {
@@ -155,6 +156,31 @@ describe('an answer', () => {
       scene.sources.set('b', 'x = 0');
       scene.become({ question: question('q2', 'b') });
       expect(scene.decided).toHaveLength(isAccepted ? 0 : 1);
+    }
+  });
+
+  it('ahead to a new cell is void where its neighbour is gone', () => {
+    const insert = {
+      op: 'insert',
+      cell_id: null,
+      source: 'y',
+      cell_type: 'code',
+      after: 'b'
+    } as const;
+    for (const isThere of [true, false]) {
+      const scene = new Scene();
+      const coming: IComingChange[] = [{ ...insert, tool_use_id: 'use-n' }];
+      scene.become({ question: question('q1', 'a', coming), live: LIVE });
+      const [, proposal] = scene.edits.proposals;
+      if (proposal) {
+        scene.edits.decide(proposal, { isAccepted: true, reason: '', base: '' });
+      }
+      if (!isThere) {
+        scene.sources.delete('b');
+      }
+      const asked = { ...question('q2', 'n'), text: 'y', change: insert };
+      scene.become({ question: asked });
+      expect(scene.decided).toHaveLength(isThere ? 1 : 0);
     }
   });
 

@@ -6,6 +6,8 @@ import {
   countText,
   countWords,
   diffLines,
+  inOrder,
+  isAsShown,
   madeEdits,
   makes,
   nextProposals,
@@ -13,7 +15,9 @@ import {
   rowHead,
   spelled
 } from '../edits';
-import type { IQuestion } from '../panel';
+import type { ICellChange, IQuestion } from '../panel';
+
+const NONE: ICellChange = { op: 'edit', cell_id: null, source: null, cell_type: null, after: null };
 
 const QUESTION: IQuestion = {
   kind: 'question',
@@ -27,11 +31,11 @@ const QUESTION: IQuestion = {
   text: '@@ -1 +1 @@\n-x = 1\n+x = 2',
   info: 'diff',
   cell_id: 'a',
-  proposed: 'x = 2',
+  change: { ...NONE, cell_id: 'a', source: 'x = 2' },
   offers: [],
   coming: [
-    { tool_use_id: 't2', cell_id: 'b', proposed: 'y = 2\r\nz' },
-    { tool_use_id: 't3', cell_id: 'a', proposed: 'x = 3' }
+    { ...NONE, tool_use_id: 't2', cell_id: 'b', source: 'y = 2\r\nz' },
+    { ...NONE, tool_use_id: 't3', cell_id: 'a', source: 'x = 3' }
   ],
   at: 0
 };
@@ -133,7 +137,6 @@ describe('what is proposed', () => {
       ['t2', 'b']
     ]);
     expect(asked.map(({ question }) => question?.id ?? null)).toEqual(['q1', null]);
-    expect(asked[1]?.proposed).toBe('y = 2\nz');
   });
 
   it('stays between two questions of a step', () => {
@@ -154,9 +157,113 @@ describe('what is proposed', () => {
   });
 
   it('is nothing where something else is asked', () => {
-    for (const other of [{ verb: 'run code' }, { cell_id: null }, { proposed: null }]) {
-      expect(nextProposals([], { question: { ...QUESTION, ...other }, live: LIVE })).toEqual([]);
+    const bad = { ...NONE, cell_id: 'a' };
+    for (const change of [
+      null,
+      NONE,
+      bad,
+      { ...bad, op: 'insert' },
+      { ...bad, op: 'move', after: 'a' }
+    ]) {
+      const question = { ...QUESTION, change: change as ICellChange | null };
+      expect(nextProposals([], { question, live: LIVE })).toEqual([]);
     }
+  });
+});
+
+function changes(...given: (Partial<ICellChange> & { op: ICellChange['op'] })[]) {
+  const [first, ...coming] = given.map((one, at) => ({ ...NONE, ...one, tool_use_id: `t${at}` }));
+  const question = { ...QUESTION, tool_use_id: 't0', change: first ?? null, coming };
+  return nextProposals([], { question, live: LIVE });
+}
+
+const toolUses = (found: readonly { readonly toolUseId: string }[]): string[] =>
+  found.map(({ toolUseId }) => toolUseId);
+
+const NEW = { op: 'insert', cell_type: 'code', source: 'n' } as const;
+
+describe('a change that is built on an earlier one', () => {
+  it('is not shown before that is made', () => {
+    const gone = { op: 'delete', cell_id: 'a' } as const;
+    const moved = { op: 'move', cell_id: 'a', after: 'c' } as const;
+    for (const first of [gone, moved]) {
+      const then = [
+        { op: 'edit', cell_id: 'a', source: 'x' },
+        { ...NEW, after: 'a' },
+        { op: 'move', cell_id: 'b', after: 'a' },
+        { ...NEW, after: 'b' }
+      ] as const;
+      expect(toolUses(changes(first, ...then))).toEqual(['t0', 't4']);
+    }
+  });
+
+  it('is shown where the earlier one leaves its place', () => {
+    const edit = { op: 'edit', cell_id: 'a', source: 'x' } as const;
+    expect(toolUses(changes(edit, { ...NEW, after: 'a' }, NEW))).toEqual(['t0', 't1', 't2']);
+  });
+});
+
+describe('the place of a change', () => {
+  const ids = ['a', 'b', 'c'];
+  const spots = (...given: Parameters<typeof changes>): unknown[] =>
+    inOrder(changes(...given), ids).map(({ proposal, spot }) => [
+      proposal.toolUseId,
+      spot.at,
+      spot.cellId
+    ]);
+
+  it('is in its cell, at the end of the one above, or at the top', () => {
+    const edit = { op: 'edit', cell_id: 'b', source: 'x' } as const;
+    const move = { op: 'move', cell_id: 'c' } as const;
+    expect(spots(edit, { ...NEW, after: 'a' }, move)).toEqual([
+      ['t2', 'top', 'a'],
+      ['t1', 'end', 'a'],
+      ['t0', 'in', 'b']
+    ]);
+  });
+
+  it('of two below one cell is above for the later one, at the end below', () => {
+    const below = { ...NEW, after: 'c' };
+    expect(spots(NEW, below, below, NEW)).toEqual([
+      ['t2', 'end', 'c'],
+      ['t1', 'end', 'c'],
+      ['t0', 'end', 'c'],
+      ['t3', 'end', 'c']
+    ]);
+  });
+
+  it('is the end where its neighbour is gone, and none where its cell is', () => {
+    expect(spots({ ...NEW, after: 'z' })).toEqual([['t0', 'end', 'c']]);
+    expect(spots({ op: 'delete', cell_id: 'z' })).toEqual([]);
+    expect(inOrder(changes(NEW), [])).toEqual([]);
+  });
+});
+
+describe('what is shown', () => {
+  const shows = (text: string, change: Parameters<typeof changes>[0], source: string | null) => {
+    const question = { ...QUESTION, text, change: { ...NONE, ...change }, coming: [] };
+    const [proposal] = nextProposals([], { question, live: LIVE });
+    return proposal && isAsShown(proposal, id => (id === 'a' ? source : null));
+  };
+
+  it('of a new cell is the source that is asked about, below a cell that is there', () => {
+    const source = 'n\u200b\r\nm';
+    expect(shows('n\\u200b\nm', { ...NEW, source, after: 'a' }, '')).toBe(true);
+    expect(shows('n\nm', { ...NEW, source, after: 'a' }, '')).toBe(false);
+    expect(shows('n\\u200b\nm', { ...NEW, source, after: 'a' }, null)).toBe(false);
+    expect(shows('n', NEW, null)).toBe(true);
+  });
+
+  it('of a deleted or a moved cell is its source as it stands', () => {
+    for (const change of [
+      { op: 'delete', cell_id: 'a' },
+      { op: 'move', cell_id: 'a' }
+    ] as const) {
+      expect(shows('x', change, 'x')).toBe(true);
+      expect(shows('x', change, 'x\n')).toBe(false);
+      expect(shows('x', change, null)).toBe(false);
+    }
+    expect(shows('x', { op: 'move', cell_id: 'a', after: 'z' }, 'x')).toBe(false);
   });
 });
 

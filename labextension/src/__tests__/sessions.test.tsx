@@ -37,7 +37,7 @@ const QUESTION: IQuestion = {
   text: '1',
   info: 'python',
   cell_id: null,
-  proposed: null,
+  change: null,
   offers: [],
   at: 0
 };

@@ -4,13 +4,13 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { ISignal } from '@lumino/signaling';
 
-import { madeEdits, makes, nextProposals } from '../edits';
+import { isAsShown, madeEdits, nextProposals } from '../edits';
 import type { IMadeEdit, IProposal } from '../edits';
 import { digestOf } from '../view/permission';
 import type { IEdited } from './bridge';
 import type { NotebookLink } from './link';
 
-/** An answer of the person. `base` is the source that was shown as the old one. */
+/** An answer of the person. `base` is the source that was shown as the old one, "" of a new cell. */
 export interface IDecision {
   readonly isAccepted: boolean;
   readonly reason: string;
@@ -147,12 +147,12 @@ export class CellEdits implements IDisposable {
 
   /** What was accepted before it was asked about counts only if it is still what was shown. */
   private _keepWord(proposal: IProposal, decision: IDecision): void {
-    const { question, cellId, proposed } = proposal;
+    const { question, cellId } = proposal;
     if (!question || this._sent.has(question.id)) {
       return;
     }
-    const isShown =
-      this._sourceOf(cellId) === decision.base && makes(question.text, decision.base, proposed);
+    const isSame = cellId === null || this._sourceOf(cellId) === decision.base;
+    const isShown = isSame && isAsShown(proposal, this._sourceOf);
     if (decision.isAccepted && !isShown) {
       this._decisions.delete(proposal.toolUseId);
       this._changed.emit();

@@ -1,17 +1,29 @@
 /** Draws the edits that the agent proposes and makes into the cells of every open notebook. */
 
+import { NotebookActions } from '@jupyterlab/notebook';
 import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
 
-import type { IProposal } from '../edits';
+import { inOrder } from '../edits';
+import type { IProposal, ISpot } from '../edits';
 import { CellEdits } from './celledits';
 import type { CurrentNotebook } from './current';
 import { EditBar } from './editbar';
+import { formOf } from './forms';
 import type { NotebookLink } from './link';
 import { Proposal } from './proposal';
+import type { IAround } from './proposal';
 import { StandingEdit } from './standing';
 
 type Cell = Notebook['widgets'][number];
+
+/** A change, the cell that it is drawn in, and what is drawn: null while that cell is not. */
+interface ISpotted {
+  readonly proposal: IProposal;
+  readonly cell: Cell;
+  readonly at: ISpot['at'];
+  readonly shown: Proposal | null;
+}
 
 /** Follow every notebook; each shows what its own kernel says. */
 export function followEdits(tracker: INotebookTracker, notebooks: CurrentNotebook): void {
@@ -57,13 +69,13 @@ class NotebookDiffs implements IDisposable {
         this._step(this._at, by);
       },
       acceptAll: () => {
-        for (const shown of this._open) {
-          shown.accept();
+        for (const { shown } of this._open) {
+          shown?.accept();
         }
       },
       rejectAll: () => {
-        for (const shown of this._open) {
-          shown.reject('');
+        for (const { proposal } of this._open) {
+          this._edits.decide(proposal, { isAccepted: false, reason: '', base: '' });
         }
       }
     });
@@ -103,7 +115,7 @@ class NotebookDiffs implements IDisposable {
     if (this._isDisposed || this._panel.content.isDisposed) {
       return;
     }
-    const hadFocus = this._open.find(shown => shown.hasFocus) ?? null;
+    const hadFocus = [...this._proposals.values()].find(shown => shown.hasFocus);
     this._showProposals();
     this._showStanding();
     this._touch();
@@ -113,42 +125,60 @@ class NotebookDiffs implements IDisposable {
   }
 
   private _showProposals(): void {
-    const { proposals } = this._edits;
-    const wanted = new Set(proposals.map(({ toolUseId }) => toolUseId));
+    const { widgets } = this._panel.content;
+    const ids = widgets.map(({ model }) => model.id);
+    const wanted = inOrder(this._edits.proposals, ids).flatMap(({ proposal, spot }) => {
+      const cell = widgets[ids.indexOf(spot.cellId)];
+      return cell ? [{ proposal, cell, at: spot.at }] : [];
+    });
     for (const [toolUseId, shown] of this._proposals) {
-      if (!wanted.has(toolUseId) || shown.cell.isDisposed || !this._isHere(shown.cell)) {
+      const spot = wanted.find(({ proposal }) => proposal.toolUseId === toolUseId);
+      if (spot?.cell !== shown.cell || shown.form.watched.some(cell => cell.isDisposed)) {
         shown.dispose();
         this._proposals.delete(toolUseId);
       }
     }
-    for (const proposal of proposals) {
-      this._showProposal(proposal);
-    }
+    this._spots = wanted.map(spot => ({ ...spot, shown: this._show(spot) }));
+    this._arrange('top');
+    this._arrange('end');
   }
 
-  private _showProposal(proposal: IProposal): void {
-    const { toolUseId, cellId } = proposal;
-    const cell = this._cell(cellId);
-    if (!cell) {
-      return;
+  private _show({ proposal, cell, at }: Omit<ISpotted, 'shown'>): Proposal | null {
+    const { toolUseId } = proposal;
+    const { _edits: edits, _panel: panel } = this;
+    let shown = this._proposals.get(toolUseId) ?? null;
+    if (!shown && this._isDrawn(cell)) {
+      const go = (): void => {
+        this._go(toolUseId);
+      };
+      const form = formOf(proposal, at, cell, panel.content, go);
+      shown = form && new Proposal(form, proposal, this._around);
     }
-    let shown = this._proposals.get(toolUseId);
-    if (!shown) {
-      shown = new Proposal(cell, proposal, {
-        decide: (its, decision) => {
-          this._edits.decide(its, decision);
-        },
-        step: (from, by) => {
-          this._step(from.toolUseId, by);
-        },
-        touched: () => {
-          this._touch();
-        }
-      });
+    if (shown) {
       this._proposals.set(toolUseId, shown);
+      shown.update(proposal, edits.decisionOf(proposal), edits.faultOf(proposal));
     }
-    const { _edits: edits } = this;
-    shown.update(proposal, edits.decisionOf(proposal), edits.faultOf(proposal));
+    return shown;
+  }
+
+  /** What stands at one end of a cell stands there in order. */
+  private _arrange(at: 'top' | 'end'): void {
+    const groups = new Map<Cell, HTMLElement[]>();
+    for (const { cell, shown, at: its } of this._spots) {
+      if (shown && its === at) {
+        groups.set(cell, [...(groups.get(cell) ?? []), shown.node]);
+      }
+    }
+    for (const [cell, nodes] of groups) {
+      const stand = [...cell.node.children].filter(node => nodes.includes(node as HTMLElement));
+      if (nodes.some((node, index) => stand[index] !== node)) {
+        const focused = document.activeElement;
+        cell.node[at === 'top' ? 'prepend' : 'append'](...nodes);
+        if (focused instanceof HTMLElement && cell.node.contains(focused)) {
+          focused.focus({ preventScroll: true });
+        }
+      }
+    }
   }
 
   private _showStanding(): void {
@@ -173,16 +203,25 @@ class NotebookDiffs implements IDisposable {
     }
   }
 
-  /** Return the cell's widget, null if there is none; one that is not drawn yet comes later. */
+  /** Return the cell's widget, null if there is none, or it is not drawn yet. */
   private _cell(cellId: string): Cell | null {
     const cell = this._panel.content.widgets.find(({ model }) => model.id === cellId) ?? null;
-    if (cell && !cell.inputArea) {
+    return cell && this._isDrawn(cell) ? cell : null;
+  }
+
+  /** Whether a cell's inside is there; once it is, this looks again. */
+  private _isDrawn(cell: Cell): boolean {
+    if (cell.inputArea) {
+      return true;
+    }
+    if (!this._awaited.has(cell)) {
+      this._awaited.add(cell);
       void cell.ready.then(() => {
+        this._awaited.delete(cell);
         this._update();
       });
-      return null;
     }
-    return cell;
+    return false;
   }
 
   private _isHere(cell: Cell): boolean {
@@ -191,48 +230,62 @@ class NotebookDiffs implements IDisposable {
 
   /** What can be read, and what may be answered, has changed. */
   private _touch(): void {
-    const open = this._open;
-    const [first] = open;
-    if (first?.isFresh && this._panel.isVisible && first.proposal.question) {
-      this._edits.show(first.proposal);
+    if (this._isDisposed) {
+      return;
     }
-    const focused = open.find(shown => shown.hasFocus) ?? open.find(this._isAt) ?? first;
+    const open = this._open;
+    const asked = open.find(({ proposal }) => proposal.question);
+    if (asked && asked.shown?.isFresh !== false && this._panel.isVisible) {
+      this._edits.show(asked.proposal);
+    }
+    const isAt = ({ proposal }: ISpotted): boolean => proposal.toolUseId === this._at;
+    const focused = open.find(({ shown }) => shown?.hasFocus) ?? open.find(isAt) ?? open[0];
     this._at = focused?.proposal.toolUseId ?? null;
     this._bar.state = {
-      count: open.length,
+      ids: open.map(({ proposal }) => proposal.toolUseId),
       at: focused ? open.indexOf(focused) + 1 : 0,
-      mayAccept: open.every(shown => shown.isReady && shown.isFresh),
-      mayReject: open.every(shown => shown.isReady)
+      isNeeded: open.length > 1 || open.some(({ cell, shown }) => !shown || cell.isHidden),
+      mayAccept: open.every(({ shown }) => shown?.isRead && shown.isFresh)
     };
   }
 
-  /** Those that are drawn and not answered, from top to bottom. */
-  private get _open(): readonly Proposal[] {
-    const { widgets } = this._panel.content;
-    return [...this._proposals.values()]
-      .filter(shown => !shown.isDisposed && this._edits.decisionOf(shown.proposal) === null)
-      .sort((one, other) => widgets.indexOf(one.cell) - widgets.indexOf(other.cell));
+  /** Those that are not answered, from top to bottom. */
+  private get _open(): readonly ISpotted[] {
+    return this._spots.filter(({ proposal }) => this._edits.decisionOf(proposal) === null);
   }
-
-  private readonly _isAt = (shown: Proposal): boolean => shown.proposal.toolUseId === this._at;
 
   /** Go to the next or the previous one, round the end. */
   private _step(from: string | null, by: 1 | -1): void {
     const open = this._open;
-    const at = open.findIndex(shown => shown.proposal.toolUseId === from);
+    const at = open.findIndex(({ proposal }) => proposal.toolUseId === from);
     const next = open[(at + by + open.length) % open.length];
     if (next) {
-      this._at = next.proposal.toolUseId;
-      void this._panel.content.scrollToCell(next.cell).then(() => {
-        next.focus();
-        this._touch();
-      });
+      this._go(next.proposal.toolUseId);
     }
   }
 
-  /** What had the focus is gone: the next one has it, else the notebook. */
+  /** Show one, wherever it is: in a collapsed section, or where nothing is drawn yet. */
+  private _go(toolUseId: string): void {
+    const { content: notebook } = this._panel;
+    const cell = this._spots.find(({ proposal }) => proposal.toolUseId === toolUseId)?.cell;
+    if (!cell) {
+      return;
+    }
+    this._at = toolUseId;
+    if (cell.isHidden) {
+      NotebookActions.expandParent(cell, notebook);
+    }
+    void notebook.scrollToCell(cell).then(async () => {
+      await cell.ready;
+      this._update();
+      this._proposals.get(toolUseId)?.focus();
+      this._touch();
+    });
+  }
+
+  /** What had the focus is gone: the next one that is drawn has it, else the notebook. */
   private _refocus(): void {
-    const [next] = this._open;
+    const next = this._open.find(({ shown, cell }) => shown && !cell.isHidden)?.shown;
     if (next) {
       next.focus();
     } else {
@@ -240,11 +293,25 @@ class NotebookDiffs implements IDisposable {
     }
   }
 
+  private readonly _around: IAround = {
+    decide: (its, decision) => {
+      this._edits.decide(its, decision);
+    },
+    sourceOf: id => sourceIn(this._panel, id),
+    step: (from, by) => {
+      this._step(from.toolUseId, by);
+    },
+    touched: () => {
+      this._touch();
+    }
+  };
   private readonly _panel: NotebookPanel;
   private readonly _edits: CellEdits;
   private readonly _tracker: INotebookTracker;
   private readonly _bar: EditBar;
   private readonly _proposals = new Map<string, Proposal>();
+  private readonly _awaited = new Set<Cell>();
+  private _spots: readonly ISpotted[] = [];
   private readonly _standing = new Map<string, StandingEdit>();
   /** The proposal that the bar is at. */
   private _at: string | null = null;

@@ -2,7 +2,8 @@
 
 import { Widget } from '@lumino/widgets';
 
-import { element, onPerson } from './dom';
+import { INERT_MS } from '../view/permission';
+import { element, keyed, onPerson } from './dom';
 
 const UP = 'M4 10l4-4 4 4';
 const DOWN = 'M4 6l4 4 4-4';
@@ -14,14 +15,16 @@ export interface IBarActs {
   rejectAll(): void;
 }
 
-/** How many there are, at which one is (from 1), and whether all may be answered now. */
+/** Which there are, at which one is (from 1), and whether all may be accepted: each was read. */
 export interface IBarState {
-  readonly count: number;
+  readonly ids: readonly string[];
   readonly at: number;
+  /** Whether the bar is to be seen: one edit that stands in sight needs none. */
+  readonly isNeeded: boolean;
   readonly mayAccept: boolean;
-  readonly mayReject: boolean;
 }
 
+/** A press counts only later than `INERT_MS` after the bar came into sight, or one more edit. */
 export class EditBar extends Widget {
   constructor(acts: IBarActs) {
     super();
@@ -50,19 +53,67 @@ export class EditBar extends Widget {
         acts.acceptAll();
       }
     });
+    this.node.addEventListener('keydown', event => {
+      const by = { j: 1, k: -1 }[event.key.toLowerCase()] as 1 | -1 | undefined;
+      if (by && keyed(event)) {
+        event.preventDefault();
+        acts.step(by);
+      }
+    });
     this.node.append(title, previous, next, this._reject, this._accept);
+    this._observer = new IntersectionObserver(entries => {
+      this._isInSight = entries.some(entry => entry.isIntersecting);
+      this._rest();
+    });
+    this._observer.observe(this.node);
     this.hide();
   }
 
-  /** Show the state; one edit needs no bar. */
-  set state({ count, at, mayAccept, mayReject }: IBarState) {
-    this._count.textContent = `${count} proposed edits`;
-    this._at.textContent = ` ${at} of ${count}`;
-    this._accept.ariaDisabled = String(!mayAccept);
-    this._reject.ariaDisabled = String(!mayReject);
-    this.setHidden(count < 2);
+  set state(state: IBarState) {
+    const { ids, at, isNeeded } = state;
+    const isNew = ids.some(id => !this._state.ids.includes(id));
+    this._state = state;
+    this._count.textContent = ids.length === 1 ? '1 proposed edit' : `${ids.length} proposed edits`;
+    this._at.textContent = ids.length === 1 ? '' : ` ${at} of ${ids.length}`;
+    this.setHidden(!isNeeded);
+    if (isNew) {
+      this._rest();
+    } else {
+      this._enable();
+    }
   }
 
+  override dispose(): void {
+    clearTimeout(this._timer);
+    this._observer.disconnect();
+    super.dispose();
+  }
+
+  private _rest(): void {
+    clearTimeout(this._timer);
+    this._isReady = false;
+    this._enable();
+    if (this._isInSight) {
+      this._timer = setTimeout(() => {
+        this._isReady = true;
+        this._enable();
+      }, INERT_MS);
+    }
+  }
+
+  private _enable(): void {
+    const { mayAccept } = this._state;
+    this._accept.ariaDisabled = String(!this._isReady || !mayAccept);
+    this._reject.ariaDisabled = String(!this._isReady);
+    this._accept.classList.toggle('jctx-off', !mayAccept);
+    this._accept.title = mayAccept ? '' : 'Look at each edit first';
+  }
+
+  private _state: IBarState = { ids: [], at: 0, isNeeded: false, mayAccept: false };
+  private _isInSight = false;
+  private _isReady = false;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly _observer: IntersectionObserver;
   private readonly _count = element('b');
   private readonly _at = element('span', 'quiet');
   private readonly _reject = element('button', 'plain', 'Reject all');

@@ -44,6 +44,41 @@ export function drawDiff(
   });
 }
 
+/**
+ * Draw a whole source into `parent`, in the language of `cell`: put in, taken out, or as it stands.
+ */
+export function drawWhole(
+  parent: HTMLElement,
+  cell: Cell | null,
+  source: string,
+  sign: '+' | '−' | ' '
+): EditorView {
+  const lines = source.split('\n');
+  const digits = String(lines.length).length;
+  const name = { '+': 'cm-changedLine', '−': 'cm-deletedLine jctx-struck', ' ': '' }[sign];
+  let from = 0;
+  const heads = lines.map((line, at) => {
+    const head = `${String(at + 1).padStart(digits)} ${sign}`;
+    const drawn = Decoration.line({ class: name, attributes: { 'data-head': head } }).range(from);
+    from += line.length + 1;
+    return drawn;
+  });
+  return new EditorView({
+    parent,
+    doc: source,
+    extensions: [
+      EditorState.readOnly.of(true),
+      EditorView.editable.of(false),
+      EditorView.lineWrapping,
+      highlightSpecialChars({ addSpecialChars: DECEPTIVE }),
+      cell ? languageOf(cell) : [],
+      jupyterTheme,
+      EditorView.decorations.of(Decoration.set(heads)),
+      EditorView.editorAttributes.of({ style: `--jctx-head: ${digits + 3}ch` })
+    ]
+  });
+}
+
 /** The language of the cell's own editor, which Lab has loaded already. */
 function languageOf(cell: Cell): Extension {
   const state = (cell.editor as CodeMirrorEditor | null)?.editor.state;

@@ -1,36 +1,36 @@
 /**
- * One proposed edit, drawn in its cell in place of the editor.
+ * One proposed change, drawn in the notebook: its head with the answers, and its lines.
  *
  * An answer counts only if a person gave it: a trusted click or key, later than `INERT_MS` after
- * the difference that it answers came into sight. Where the cell has changed since, both are shown,
- * and the edit cannot be accepted: it would not be what is read.
+ * the lines that it answers came into sight. Where the notebook has changed since, both are shown,
+ * and the change cannot be accepted: it would not be what is read.
  */
 
 import type { EditorView } from '@codemirror/view';
 import type { Cell } from '@jupyterlab/cells';
 import type { IDisposable } from '@lumino/disposable';
 
-import { countText, countWords, diffLines, makes } from '../edits';
+import { isAsShown } from '../edits';
 import type { IProposal } from '../edits';
 import { INERT_MS } from '../view/permission';
 import type { IDecision } from './celledits';
 import { element, keyed, onPerson } from './dom';
-import { drawDiff } from './mergeview';
+import type { IForm } from './forms';
 
 /** What a proposal asks of those around it. */
 export interface IAround {
   decide(proposal: IProposal, decision: IDecision): void;
+  /** Return a cell's source as it stands, null if there is no such cell. */
+  sourceOf(cellId: string): string | null;
   /** Go to the next proposal (1) or the one before (-1). */
   step(from: IProposal, by: 1 | -1): void;
   /** Whether the person can read it may have changed. */
   touched(): void;
 }
 
-const REPLACED = 'jctx-in-review';
-
 export class Proposal implements IDisposable {
   constructor(
-    readonly cell: Cell,
+    readonly form: IForm,
     proposal: IProposal,
     private readonly _around: IAround
   ) {
@@ -40,9 +40,13 @@ export class Proposal implements IDisposable {
     this._observer = new IntersectionObserver(entries => {
       this._isInSight = entries.some(entry => entry.isIntersecting);
       this._rest();
+      this._around.touched();
     });
     this._observer.observe(this._group);
-    cell.model.sharedModel.changed.connect(this._refresh, this);
+    this._watched = form.watched.map(({ model }) => model.sharedModel);
+    for (const shared of this._watched) {
+      shared.changed.connect(this._refresh, this);
+    }
     this._refresh();
   }
 
@@ -50,6 +54,11 @@ export class Proposal implements IDisposable {
 
   get proposal(): IProposal {
     return this._proposal;
+  }
+
+  /** The cell in which it is drawn. */
+  get cell(): Cell {
+    return this.form.host;
   }
 
   get isDisposed(): boolean {
@@ -65,7 +74,12 @@ export class Proposal implements IDisposable {
     return this._isReady && !this._decision;
   }
 
-  /** Whether what is shown is what would be made of the cell as it stands. */
+  /** Whether what is shown now was in sight long enough, now or before. */
+  get isRead(): boolean {
+    return this._isRead && !this._decision;
+  }
+
+  /** Whether what is shown is what would be made of the notebook as it stands. */
   get isFresh(): boolean {
     return this._isFresh;
   }
@@ -83,15 +97,15 @@ export class Proposal implements IDisposable {
     this._refresh();
   }
 
-  /** Accept it as it is shown; does nothing where that may not be done. */
+  /** Accept it as it is shown, where it was read and still stands so. */
   accept(): void {
-    if (this.isReady && this._isFresh && this._base !== null) {
+    if (this.isRead && this._isFresh && this._base !== null) {
       this._around.decide(this._proposal, { isAccepted: true, reason: '', base: this._base });
     }
   }
 
   reject(reason: string): void {
-    if (this.isReady) {
+    if (!this._decision) {
       const base = this._base ?? this._source;
       this._around.decide(this._proposal, { isAccepted: false, reason, base });
     }
@@ -122,72 +136,49 @@ export class Proposal implements IDisposable {
     this._isDisposed = true;
     clearTimeout(this._timer);
     this._observer.disconnect();
-    this.cell.model.sharedModel.changed.disconnect(this._refresh, this);
+    for (const shared of this._watched) {
+      shared.changed.disconnect(this._refresh, this);
+    }
     this._view?.destroy();
     this.node.remove();
-    this.cell.removeClass(REPLACED);
+    this.form.clear();
   }
 
   // What is shown -------------------------------------------------------------------------------
 
   private get _source(): string {
-    return this.cell.model.sharedModel.getSource();
+    const { cellId } = this._proposal;
+    return cellId === null ? '' : (this._around.sourceOf(cellId) ?? '');
   }
 
-  /** Compare with the cell as it stands, and draw what has changed. */
+  /** Compare with the notebook as it stands, and draw what has changed. */
   private _refresh(): void {
-    const { question, proposed } = this._proposal;
-    const source = this._source;
-    const isFresh = question
-      ? makes(question.text, source, proposed)
-      : this._base === null || this._base === source;
-    const base = isFresh ? source : (this._base ?? source);
-    const isOther = base !== this._base || proposed !== this._drawn || isFresh !== this._isFresh;
+    const { _proposal: proposal, _base: shown, _source: source } = this;
+    const isSame = proposal.question !== null || shown === null || shown === source;
+    const isFresh = isSame && isAsShown(proposal, this._around.sourceOf);
+    const base = isFresh ? source : (shown ?? source);
+    const isOther = base !== shown || isFresh !== this._isFresh;
     this._isFresh = isFresh;
-    if (base !== this._base || proposed !== this._drawn) {
-      this._draw(base);
+    if (base !== shown) {
+      this._view?.destroy();
+      this._view = this.form.draw(this._lines, base);
     }
     this._base = base;
-    this._place();
-    this._say();
+    this.form.place(this.node, isFresh);
+    this._say(base);
     if (isOther) {
+      this._isRead = false;
       this._rest();
       this._around.touched();
     }
   }
 
-  private _draw(base: string): void {
-    this._view?.destroy();
-    this._drawn = this._proposal.proposed;
-    this._view = drawDiff(this._lines, this.cell, base, this._drawn);
-  }
-
-  /** In place of the editor; where both are shown, or the input is hidden, below it. */
-  private _place(): void {
-    const { inputArea } = this.cell;
-    const isInPlace = this._isFresh && inputArea !== null && !this.cell.inputHidden;
-    this.cell.toggleClass(REPLACED, isInPlace);
-    this.node.classList.toggle('jctx-below', !isInPlace);
-    if (isInPlace) {
-      if (this.node.parentNode !== inputArea.node) {
-        inputArea.node.append(this.node);
-      }
-    } else {
-      const wrapper = this.cell.node.querySelector(':scope > .jp-Cell-inputWrapper');
-      if (wrapper && wrapper.nextSibling !== this.node) {
-        wrapper.after(this.node);
-      }
-    }
-  }
-
-  private _say(): void {
-    const name = nameOf(this.cell);
-    const lines = diffLines(this._base ?? '', this._proposal.proposed);
-    this._name.textContent = name;
-    this._count.textContent = ` ${countText(lines)}, turn ${this._proposal.turn}`;
-    const heard = name.replace(/^Cell/, 'cell');
-    this._group.setAttribute('aria-label', `Proposed edit of ${heard}: ${countWords(lines)}`);
-    this._stale.textContent = this._isFresh ? '' : `${name} changed since; showing both`;
+  private _say(base: string): void {
+    const { title, detail, label, stale } = this.form.words(base);
+    this._name.textContent = title;
+    this._count.textContent = ` ${detail}turn ${this._proposal.turn}`;
+    this._group.setAttribute('aria-label', label);
+    this._stale.textContent = this._isFresh ? '' : stale;
     const decision = this._decision;
     this._done.textContent = !decision ? '' : decision.isAccepted ? 'Accepted' : 'Rejected';
     this._acceptButton.hidden = this._rejectButton.hidden = decision !== null;
@@ -204,7 +195,7 @@ export class Proposal implements IDisposable {
     this._enable();
     if (this._isInSight && !this._isDisposed) {
       this._timer = setTimeout(() => {
-        this._isReady = true;
+        this._isReady = this._isRead = true;
         this._enable();
         this._around.touched();
       }, INERT_MS);
@@ -218,6 +209,13 @@ export class Proposal implements IDisposable {
     this._acceptButton.classList.toggle('jctx-off', isStale);
   }
 
+  /** By its own button or key: only while it is in sight. */
+  private readonly _accept = (): void => {
+    if (this.isReady) {
+      this.accept();
+    }
+  };
+
   private _ask(): void {
     if (this.isReady) {
       this._denying.hidden = false;
@@ -229,7 +227,7 @@ export class Proposal implements IDisposable {
     return () => {
       this._denying.hidden = true;
       this._group.focus({ preventScroll: true });
-      if (key === 'Enter') {
+      if (key === 'Enter' && this.isReady) {
         this.reject(this._reason.value.trim());
       }
     };
@@ -237,7 +235,7 @@ export class Proposal implements IDisposable {
 
   private readonly _acts: Readonly<Record<string, () => void>> = {
     a: () => {
-      this.accept();
+      this._accept();
     },
     r: () => {
       this._ask();
@@ -258,9 +256,7 @@ export class Proposal implements IDisposable {
     this._rejectButton.setAttribute('aria-keyshortcuts', 'R');
     this._acceptButton.append('Accept ', element('kbd', '', 'A'));
     this._acceptButton.setAttribute('aria-keyshortcuts', 'A');
-    onPerson(this._acceptButton, () => {
-      this.accept();
-    });
+    onPerson(this._acceptButton, this._accept);
     onPerson(this._rejectButton, () => {
       this._ask();
     });
@@ -294,26 +290,17 @@ export class Proposal implements IDisposable {
   private readonly _stale = element('div', 'say');
   private readonly _lines = element('div', 'lines');
   private readonly _observer: IntersectionObserver;
+  /** Kept, since a cell's widget that is disposed has no model any more. */
+  private readonly _watched: readonly Cell['model']['sharedModel'][];
   private _proposal: IProposal;
   private _decision: IDecision | null = null;
   private _view: EditorView | null = null;
-  /** The old source that is drawn, and the new one; null: nothing is. */
+  /** The old source that is drawn; null: nothing is. */
   private _base: string | null = null;
-  private _drawn: string | null = null;
   private _isFresh = false;
   private _isInSight = false;
   private _isReady = false;
+  private _isRead = false;
   private _isDisposed = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-}
-
-/** Return what a person calls the cell: by its number, else by its place. */
-export function nameOf(cell: Cell): string {
-  const shared = cell.model.sharedModel;
-  const { execution_count: count = null } = shared as { execution_count?: number | null };
-  if (count !== null) {
-    return `Cell ${count}`;
-  }
-  const cells = shared.notebook?.cells ?? [];
-  return `Cell ${cells.findIndex(({ id }) => id === shared.id) + 1} of ${cells.length}`;
 }

@@ -21,6 +21,7 @@ export class StandingEdit implements IDisposable {
     acts: IStandingActs
   ) {
     this._acts = acts;
+    this._model = cell.model;
     const { before, turn } = edit;
     const what = before === null ? 'Added' : 'Edited';
     const line = element('div', 'jctx-who', `${what} by the agent, turn ${turn}`);
@@ -43,8 +44,8 @@ export class StandingEdit implements IDisposable {
       event.stopPropagation(); // the notebook takes the focus at any key
     });
     cell.node.querySelector(':scope > .jp-Cell-inputWrapper')?.after(this.node);
-    cell.model.sharedModel.changed.connect(this._look, this);
-    cell.model.stateChanged.connect(this._look, this);
+    this._model.sharedModel.changed.connect(this._look, this);
+    this._model.stateChanged.connect(this._look, this);
   }
 
   readonly node = element('div', 'jctx in-cell jctx-standing jctx-below');
@@ -56,15 +57,15 @@ export class StandingEdit implements IDisposable {
   dispose(): void {
     if (!this._isDisposed) {
       this._isDisposed = true;
-      this.cell.model.sharedModel.changed.disconnect(this._look, this);
-      this.cell.model.stateChanged.disconnect(this._look, this);
+      this._model.sharedModel.changed.disconnect(this._look, this);
+      this._model.stateChanged.disconnect(this._look, this);
       this._view?.destroy();
       this.node.remove();
     }
   }
 
   private _look(): void {
-    const shared = this.cell.model.sharedModel;
+    const shared = this._model.sharedModel;
     const { executionState } = shared as { executionState?: string };
     if (shared.getSource() !== this.edit.after || executionState === 'running') {
       this._acts.release(this.edit);
@@ -94,6 +95,8 @@ export class StandingEdit implements IDisposable {
   }
 
   private readonly _acts: IStandingActs;
+  /** Kept, since a cell's widget that is disposed has no model any more. */
+  private readonly _model: Cell['model'];
   private readonly _change = element('button', 'link', 'Show change');
   private readonly _fault = element('span');
   private readonly _lines = element('div', 'lines');
