@@ -22,6 +22,8 @@ from ..errors import (
     AuthError,
     ModelError,
     PromptTooLongError,
+    RateLimitedError,
+    UnreachableError,
 )
 from .addresses import (
     PLACEHOLDER_KEY,
@@ -33,9 +35,9 @@ from .addresses import (
 )
 from .facts import sees_images, table_facts
 from .openai_errors import translate
-from .openai_stream import ReplyReader, SseLines
+from .openai_stream import ReplyReader, SseLines, find_error
 from .openai_wire import Dialect, build_message, build_params, own_names
-from .refusals import BLIND_WORDS, Where, classify, read_refusal
+from .refusals import BLIND_WORDS, Where, classify, find_room, read_refusal
 from .sdk_model import SdkModel
 from .server_facts import ask_server, is_official
 from .wires import Wires
@@ -49,6 +51,9 @@ OLLAMA_URL: Final = "http://127.0.0.1:11434/v1"
 
 MOST_LEARNT: Final = 4
 """How often one call is sent again for what a server does not take: once for each such thing."""
+
+LEAST_ROOM: Final = 1_024
+"""Tokens of an answer for which a prompt that fits is not compacted."""
 
 # What a server says of a field or an image that it does not take; then it is asked once more.
 _WANTS_NEW_LIMIT: Final = re.compile(r"max_tokens.{0,80}(not supported|unsupported)", re.I | re.S)
@@ -104,8 +109,8 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
             response = await self._open(request, stack)
             reader = self._make_reader(request)
             async for chunk in self._chunks(response, reader):
-                if chunk.get("error"):
-                    raise classify(read_refusal(None, chunk), self._where)
+                if (error := find_error(chunk)) is not None and not reader.is_ended:
+                    raise classify(read_refusal(None, error), self._where)
                 for delta in reader.feed(chunk):
                     yield delta
         for delta in reader.finish():
@@ -148,10 +153,8 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
         for left in range(MOST_LEARNT, -1, -1):
             try:
                 return await self._mended(partial(self._send, stack), self._params(request))
-            except PromptTooLongError:
-                raise
             except ModelError as error:
-                other = find_dialect(self._dialect, str(error), request)
+                other = find_dialect(self._dialect, error, request)
                 if other is None or not left:
                     raise
                 self._use(other)
@@ -198,7 +201,9 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
                 try:
                     chunk = parse_event(data)
                 except ValueError as error:
-                    raise self._no_event(error) from None
+                    if reader.is_ended:
+                        return
+                    raise self._no_event(error, data) from None
                 yield chunk
             if piece is None:
                 return
@@ -237,9 +242,19 @@ def find_credentials(base_url: str, environ: Mapping[str, str], *, is_ollama: bo
     )
 
 
-def find_dialect(dialect: Dialect, said: str, request: Request) -> Dialect | None:
-    """Return how to ask again a server that `said` what it does not take; None: not for that."""
-    messages, sent = request.messages, request.max_tokens
+def find_dialect(dialect: Dialect, error: ModelError, request: Request) -> Dialect | None:
+    """Return how to ask again a server that said in `error` what it does not take.
+
+    None: it is not for that.
+    """
+    said, messages = str(error), request.messages
+    sent = min(request.max_tokens, dialect.most_output or request.max_tokens)
+    if isinstance(error, PromptTooLongError):
+        room = find_room(said)  # half of it: the next prompt will be longer
+        is_room = room is not None and LEAST_ROOM <= room // 2 < sent
+        return replace(dialect, most_output=room // 2) if room and is_room else None
+    if isinstance(error, (AuthError, UnreachableError)) or type(error) is RateLimitedError:
+        return None
     is_new = dialect.output_field == "max_completion_tokens"
     if not is_new and _WANTS_NEW_LIMIT.search(said):
         return replace(dialect, output_field="max_completion_tokens")
@@ -247,7 +262,7 @@ def find_dialect(dialect: Dialect, said: str, request: Request) -> Dialect | Non
         return replace(dialect, output_field="max_tokens")
     if re.search(r"max_(completion_)?tokens", said) and (found := _MOST_OUTPUT.search(said)):
         most = int(found[1])
-        return replace(dialect, most_output=most) if most < (dialect.most_output or sent) else None
+        return replace(dialect, most_output=most) if most < sent else None
     if dialect.tells_usage and _NO_USAGE.search(said):
         return replace(dialect, tells_usage=False)
     if dialect.sees_images and any(map(images_of, messages)) and BLIND_WORDS.search(said):

@@ -26,8 +26,22 @@ STOP_REASONS: Final[Mapping[str, str]] = {
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model_length": "model_context_window_exceeded",  # Mistral
     "content_filter": "refusal",
+    "safety": "refusal",  # Gemini, behind gateways that leave its own words
+    "recitation": "refusal",
+    "prohibited_content": "refusal",
+    "sensitive": "refusal",  # GLM
 }
+FAILED_REASONS: Final[Mapping[str, str]] = {
+    "error": "the provider ended it with an error",
+    "abort": "the provider gave it up",
+    "insufficient_system_resource": "the provider had no room to finish it",  # DeepSeek
+    "network_error": "the provider ended it with an error",  # GLM
+    "malformed_function_call": "its tool call was malformed",  # Gemini
+}
+"""Ends that end nothing: the same request may well be answered."""
 CUT_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 """Fields in which servers stream what the model thinks; they go back under the same name."""
@@ -43,28 +57,44 @@ NO_NAMES: Final[Mapping[str, str]] = {}
 class SseLines:
     """Splits a body into events' data, whatever the pieces it comes in.
 
-    Only line feeds end a line: JSON may hold the other characters that Python splits at.
+    Only line feeds end a line: JSON may hold the other characters that Python splits at. A body
+    that is no stream (an answer in JSON, a web page) is one event, the whole of it.
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
         self._data: list[str] = []
+        self._is_stream: bool | None = None
 
     def feed(self, piece: bytes) -> Iterator[str]:
         """Yield the data of each event that is complete; raises UnicodeDecodeError."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        self._rest.append(piece)
+        if b"\n" not in piece:
+            return  # a line may have thousands of pieces: they are joined once
+        *lines, rest = b"".join(self._rest).split(b"\n")
+        self._rest = [rest]
         for raw in lines:
             yield from self._take(raw.rstrip(b"\r").decode())
 
     def finish(self) -> Iterator[str]:
         """Yield what the body's end completes."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = b"".join(self._rest), []
         yield from self._take(rest.rstrip(b"\r").decode())
-        yield from self._take("")
+        if self._is_stream is False:
+            yield "\n".join(self._data).strip()
+        else:
+            yield from self._take("")
 
     def _take(self, line: str) -> Iterator[str]:
+        if self._is_stream is None:
+            line = line.removeprefix("\ufeff")
+            if line.strip():
+                self._is_stream = line.lstrip()[0] not in "{[<"
+        if self._is_stream is False:
+            self._data.append(line)
+            return
         name, _, value = line.partition(":")
-        if name in ("data", "error") and value:  # llama.cpp writes errors as `error: {…}`
+        if name in ("data", "error") and value.strip():  # llama.cpp writes errors as `error: {…}`
             text = value.removeprefix(" ")
             self._data.append(text if name == "data" else f'{{"error":{text}}}')
         elif not line and self._data:
@@ -77,7 +107,9 @@ class _OpenCall:
     """A tool call being written."""
 
     id: str
+    told_id: str = ""
     name: str = ""
+    sent_name: str = ""
     pieces: list[str] = field(default_factory=list)
     extra: dict[str, object] = field(default_factory=dict)
     is_shown: bool = False
@@ -85,6 +117,12 @@ class _OpenCall:
     @property
     def arguments(self) -> str:
         return "".join(self.pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether the arguments are complete: no piece of the same call can follow."""
+        last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
+        return last.rstrip().endswith("}") and _is_object(self.arguments)
 
 
 class ReplyReader:
@@ -115,6 +153,7 @@ class ReplyReader:
         self._lists: dict[str, list[object]] = {}
         self._calls: list[_OpenCall] = []
         self._by_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[str, _OpenCall] = {}
         self._usage = Usage()
         self._reason: str | None = None
         self._id: str | None = None
@@ -132,7 +171,7 @@ class ReplyReader:
         shown: list[Delta] = []
         for choice in map(_as_object, choices if isinstance(choices, list) else ()):
             if choice.get("index") in (None, 0):  # one answer was asked for
-                shown += self._take(_as_object(choice.get("delta") or choice.get("message")))
+                shown += self._take(self._find_delta(choice))
                 self._reason = _as_text(choice.get("finish_reason")) or self._reason
         return shown
 
@@ -143,8 +182,8 @@ class ReplyReader:
         """
         if self._reason is None:
             self._break("it ended before the message did")
-        if self._reason == "error":
-            self._break("the provider ended it with an error")
+        if why := FAILED_REASONS.get(self._reason.lower().rpartition(" ")[2]):
+            self._break(why)
         rest = [part for name in list(self._carry) for part in self._flush(name)]
         refused = self._text("refusal")
         stop = "refusal" if refused else self._stop_reason()
@@ -153,6 +192,12 @@ class ReplyReader:
         return [*rest, *map(BlockDone, blocks), done]
 
     # Pieces
+
+    def _find_delta(self, choice: Json) -> Json:
+        """Return what a choice adds; a whole message only where nothing came before it."""
+        if isinstance(delta := choice.get("delta"), Mapping):
+            return delta
+        return {} if self._texts or self._calls else _as_object(choice.get("message"))
 
     def _take(self, delta: Json) -> list[Delta]:
         shown: list[Delta] = []
@@ -193,39 +238,57 @@ class ReplyReader:
 
     def _take_call(self, delta: Json) -> list[Delta]:
         function = _as_object(delta.get("function"))
-        call = self._find_call(delta, function)
-        name = _as_words(function.get("name"))
-        call.name = call.name or self._own_names.get(name, name)
-        call.pieces.append(_as_arguments(function.get("arguments")))
+        id_, name = _as_words(delta.get("id")), _as_words(function.get("name"))
+        arguments = _as_arguments(function.get("arguments"))
+        call = self._find_call(delta.get("index"), id_, name)
+        if call is not None and _is_other(call, id_, name, arguments):
+            call = None
+        if call is None:
+            call = self._open_call(delta.get("index"), id_)
+        elif call.told_id == id_ != "" and arguments and call.arguments == arguments and name:
+            return []  # the whole call once more, as some servers close a stream
+        if id_ and not call.told_id:
+            call.told_id = id_
+            self._by_id[id_] = call
+        call.sent_name = call.sent_name or name
+        call.name = self._own_names.get(call.sent_name, call.sent_name)
+        call.pieces.append(arguments)
         known = ("index", "id", "type", "function")
-        call.extra.update({key: value for key, value in delta.items() if key not in known})
+        told = {key: value for key, value in delta.items() if key not in known}
+        call.extra.update({key: value for key, value in told.items() if value is not None})
         if call.name and not call.is_shown:
             call.is_shown = True
             return [ToolPart(call.id, call.name)]
         return []
 
-    def _find_call(self, delta: Json, function: Json) -> _OpenCall:
-        """Return the call that a piece continues, or a new one.
+    def _find_call(self, index: object, id_: str, name: str) -> _OpenCall | None:
+        """Return the call that a piece may go on with, None if it can only begin one.
 
         Servers differ: some give each whole call the same index, some no index, some no id.
         """
-        index, id_ = delta.get("index"), _as_words(delta.get("id"))
+        last = self._calls[-1] if self._calls else None
         if not isinstance(index, int):
-            index = len(self._calls) if id_ or not self._calls else len(self._calls) - 1
+            return self._by_id.get(id_) if id_ else last
         call = self._by_index.get(index)
-        is_other = call is not None and bool(id_) and id_ != call.id
-        if call is not None and not id_ and function.get("name") and call.name:
-            is_other = _is_object(call.arguments)
-        if call is None or is_other:
-            call = _OpenCall(id_ or f"call_{uuid.uuid4().hex[:24]}")
+        if call is None:
+            return None if id_ or name else last
+        is_same = not id_ or not call.told_id or call.told_id == id_
+        return call if is_same else self._by_id.get(id_)
+
+    def _open_call(self, index: object, id_: str) -> _OpenCall:
+        call = _OpenCall(id_ or f"call_{uuid.uuid4().hex[:24]}", id_)
+        if isinstance(index, int):
             self._by_index[index] = call
-            self._calls.append(call)
+        if id_:
+            self._by_id[id_] = call
+        self._calls.append(call)
         return call
 
     # The whole
 
     def _stop_reason(self) -> str:
-        stop = STOP_REASONS.get(self._reason or "", self._reason or "")
+        reason = self._reason or ""
+        stop = STOP_REASONS.get(reason.lower(), reason)
         written, whole = self._usage.output, self._usage.used_tokens
         if stop != "max_tokens" or written is None or whole is None or self._window is None:
             return stop
@@ -244,6 +307,8 @@ class ReplyReader:
         if self._text("content").strip():
             yield Text(self._text("content"))
         for call in self._calls:
+            if not (call.name or call.arguments.strip() or call.extra):
+                continue  # an empty one, as some servers send beside a text
             try:
                 input_ = parse_input(call.arguments) if call.arguments.strip() else {}
             except ValueError:
@@ -334,6 +399,33 @@ def _as_words(value: object) -> str:
 def _as_arguments(value: object) -> str:
     """Return arguments as JSON text; some servers send the object itself."""
     return json.dumps(value) if isinstance(value, Mapping) else _as_words(value)
+
+
+def _is_other(call: _OpenCall, id_: str, name: str, arguments: str) -> bool:
+    """Say whether a piece begins a call of its own where `call` would be gone on with."""
+    if not name or not call.sent_name:
+        return False
+    if name != call.sent_name:
+        return True
+    begins = arguments.lstrip().startswith("{")
+    is_repeated = id_ != "" and id_ == call.told_id and arguments == call.arguments
+    return begins and not is_repeated and call.is_whole
+
+
+def find_error(chunk: Json) -> Json | None:
+    """Return a chunk's error in the form of an error's body, None if it has none.
+
+    It stands under `error`, in the chunk itself (vLLM's older form), or in a choice (OpenRouter's).
+    """
+    if chunk.get("error"):
+        return chunk
+    if chunk.get("object") == "error":
+        return {"error": chunk}
+    choices = chunk.get("choices")
+    for choice in map(_as_object, choices if isinstance(choices, list) else ()):
+        if choice.get("error"):
+            return {"error": choice["error"]}
+    return None
 
 
 def _is_object(text: str) -> bool:

@@ -6,6 +6,8 @@ what happened, where, what to do next; the provider's own words follow it. All o
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -46,6 +48,10 @@ _STATUS_OF_TYPE: Final = {
     "unavailable_error": 503,
     "rate_limit_exceeded": 429,
     "exceed_context_size_error": 400,
+    # OpenAI's codes
+    "invalid_api_key": 401,
+    "insufficient_quota": 429,
+    "model_not_found": 404,
     # Amazon's event stream
     "validationException": 400,
     "modelTimeoutException": 408,
@@ -55,6 +61,35 @@ _STATUS_OF_TYPE: Final = {
     "serviceUnavailableException": 503,
 }
 """An error event in a stream has a type and no status of its own, or one as its code."""
+
+_TRY_AGAIN: Final = re.compile(
+    r"try again in (?=\d)((?P<h>\d{1,4})h)?((?P<m>\d{1,4})m(?!s))?((?P<s>\d{1,6}(\.\d{1,9})?)s)?"
+    r"((?P<ms>\d{1,9}(\.\d{1,9})?)ms)?",
+    re.I,
+)
+
+# Prompt, longest answer and window, where both together were too much; as above.
+_TOO_LONG_TOGETHER: Final = (
+    re.compile(
+        r"maximum context length is (?P<m>\d+).*?requested (about )?(?P<all>\d+) tokens"
+        r".*?(?P<out>\d+) in the (completion|output)",
+        re.I | re.S,
+    ),
+    re.compile(
+        r"is too large: (?P<out>\d+).*?maximum context length is (?P<m>\d+)"
+        r".*?request has (?P<n>\d+)",
+        re.I | re.S,
+    ),
+    re.compile(
+        r"maximum context length of (?P<m>\d+).*?total of (?P<all>\d+) tokens"
+        r".*?(?P<out>\d+) tokens for the completion",
+        re.I | re.S,
+    ),
+    re.compile(
+        r"must be <= (?P<m>\d+)\. given: (?P<n>\d+) .{0,40}? and (?P<out>\d+) .?max_new_tokens",
+        re.I | re.S,
+    ),
+)
 
 # Prompt and limit, in tokens; each as some server says it. Compared with the words, commas removed.
 _OVERFLOWS: Final = (
@@ -73,11 +108,23 @@ _OVERFLOWS: Final = (
     re.compile(r"prompt contains (?P<n>\d+) tokens.*?(?P<m>\d+) maximum context", re.I | re.S),
     re.compile(r"keep the first (?P<n>\d+) tokens.*?length of only (?P<m>\d+)", re.I | re.S),
     re.compile(r"input token count \(?(?P<n>\d+)\)? exceeds .*?(?P<m>\d+)", re.I | re.S),
+    re.compile(r"input token count is (?P<n>\d+) but .{0,40}?up to (?P<m>\d+)", re.I | re.S),
+    re.compile(r"prompt is too long: (?P<n>\d+), .{0,40}?context length: (?P<m>\d+)", re.I),
+    re.compile(r"current length is (?P<n>\d+) while limit is (?P<m>\d+)", re.I),
+    re.compile(r"input \((?P<n>\d+) tokens\) is longer than .*?\((?P<m>\d+) tokens", re.I | re.S),
+    re.compile(r"token limit: (?P<m>\d+) \(requested: (?P<n>\d+)\)", re.I),
+    re.compile(r"cannot exceed (?P<m>\d+) - received (?P<n>\d+)", re.I),
+    re.compile(r"request body too large .{0,80}?max size: (?P<m>\d+) tokens", re.I | re.S),
+    re.compile(r"range of input length should be \[\d+ *, *(?P<m>\d+)\]", re.I),
     re.compile(r"request \((?P<n>\d+) tokens\) exceeds .*?context size \((?P<m>\d+)", re.I | re.S),
 )
 _OVERFLOW_WORDS: Final = re.compile(
     r"prompt is too long|input is too long for|maximum context length|context[_ ]length[_ ]exceeded"
     r"|exceeds? (the |max )?(available )?context (size|window|length)"
+    r"|longer than the model's context length|exceeded model token limit"
+    r"|range of input length should be|prompt exceeds max length|context window exceeds limit"
+    r"|too many tokens: total number of tokens in the prompt"
+    r"|request body too large .{0,80}max size: \d+ tokens"
     r"|exceeded max context length|greater than the context length|context size has been exceeded"
     r"|max_tokens must be at least 1, got -|no user query found"
     r"|^request too large for \S+ .*tokens per min",
@@ -155,14 +202,18 @@ def read_refusal(status: int | None, body: object, response: object = None) -> R
     details = error.get("details")
     code = details.get("error_code") if isinstance(details, Mapping) else error.get("code")
     words = error.get("message") or outer.get("detail") or (inner if inner is not error else "")
+    said_ = _words(words) or ("" if outer else _text(body))
+    if raw := _raw_words(error):
+        said_ = f"{said_}: {raw}" if said_ else raw
     type_ = _text(error.get("type"))
+    wait = read_retry_after(headers, time.time())
     return Refusal(
         status=status if status is not None else _status_of(type_, error.get("code")),
         type=type_,
         code=_text(code),
-        words=_text(words) or ("" if outer else _text(body)),
+        words=said_,
         body=error,
-        retry_after_s=read_retry_after(headers, time.time()),
+        retry_after_s=_wait_told(details, said_) if wait is None else wait,
         may_retry=headers.get("x-should-retry") != "false",
         request_id=headers.get("request-id")
         or headers.get("x-request-id")
@@ -173,23 +224,56 @@ def read_refusal(status: int | None, body: object, response: object = None) -> R
 
 def _status_of(type_: str, code: object) -> int | None:
     """Return the status that an error in a stream stands for, None if it does not say."""
-    is_status = isinstance(code, int) and 400 <= code < 600
-    return _STATUS_OF_TYPE.get(type_) or (code if is_status else None)  # type: ignore[return-value]
+    if isinstance(code, str) and re.fullmatch(r"[45]\d\d", code):
+        code = int(code)
+    if isinstance(code, int) and 400 <= code < 600:
+        return _STATUS_OF_TYPE.get(type_, code)
+    return _STATUS_OF_TYPE.get(_text(code)) or _STATUS_OF_TYPE.get(type_)
+
+
+def _words(value: object) -> str:
+    """Return a server's words; what is no text, such as a list of invalid fields, as JSON."""
+    if isinstance(value, (Mapping, list)) and value:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return _text(value)
+
+
+def _raw_words(error: Json) -> str:
+    """Return what the provider behind a gateway said, as OpenRouter hands it on."""
+    metadata = error.get("metadata")
+    return _words(metadata.get("raw")) if isinstance(metadata, Mapping) else ""
+
+
+def _wait_told(details: object, words: str) -> float | None:
+    """Return the wait that an error's body asks for, in seconds: Google's, or in OpenAI's words."""
+    for detail in details if isinstance(details, list) else ():
+        told = detail.get("retryDelay") if isinstance(detail, Mapping) else None
+        if isinstance(told, str) and (found := re.fullmatch(r"(\d{1,9}(\.\d{1,9})?)s", told)):
+            return float(found[1])
+    if (found := _TRY_AGAIN.search(words)) is None:
+        return None
+    hours, minutes, seconds, millis = (float(found[name] or 0) for name in ("h", "m", "s", "ms"))
+    return hours * 3600 + minutes * 60 + seconds + millis / 1000
 
 
 def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the wait a provider asks for, in seconds from `now` (since the epoch), ≥ 0."""
+    """Return the wait a provider asks for, in seconds from `now` (since the epoch), ≥ 0, finite."""
     try:
-        if millis := headers.get("retry-after-ms"):
-            return max(0.0, float(millis) / 1000)
-        wanted = headers.get("retry-after", "")
-        if not wanted:
-            return None
-        if re.fullmatch(r" *\d+(\.\d+)? *", wanted):
-            return float(wanted)
-        return max(0.0, parsedate_to_datetime(wanted).timestamp() - now)
-    except (ValueError, TypeError):  # a header nobody can read is no header
+        wait = _wait_in(headers, now)
+    except (ValueError, TypeError, OverflowError):  # a header nobody can read is no header
         return None
+    return wait if wait is None or math.isfinite(wait) else None
+
+
+def _wait_in(headers: Mapping[str, str], now: float) -> float | None:
+    if millis := headers.get("retry-after-ms"):
+        return max(float(millis) / 1000, 0.0)
+    wanted = headers.get("retry-after", "")
+    if not wanted:
+        return None
+    if re.fullmatch(r" *\d+(\.\d+)? *", wanted):
+        return float(wanted)
+    return max(0.0, parsedate_to_datetime(wanted).timestamp() - now)
 
 
 def classify(refusal: Refusal, where: Where) -> ModelError:
@@ -252,12 +336,37 @@ def find_overflow(refusal: Refusal) -> tuple[int | None, int | None] | None:
     if isinstance(actual, int) and isinstance(limit, int):
         return actual, limit
     words = re.sub(r"(?<=\d),(?=\d)", "", refusal.words)
+    if (together := _find_together(words)) is not None:
+        prompt, _, window = together
+        return (prompt, window) if prompt > window else (None, window)
     for pattern in _OVERFLOWS:
         if found := pattern.search(words):
             groups = found.groupdict()
-            return int(groups["n"]), int(groups["m"]) - int(groups.get("out") or 0)
+            actual = int(groups["n"]) if groups.get("n") else None
+            return actual, int(groups["m"]) - int(groups.get("out") or 0)
     is_named = _OVERFLOW_CODES & {refusal.type, refusal.code} or _OVERFLOW_WORDS.search(words)
     return (None, None) if is_named else None
+
+
+def find_room(words: str) -> int | None:
+    """Return how many tokens are left for an answer, where only prompt and answer together were
+    over the window; None where it was anything else.
+    """
+    together = _find_together(re.sub(r"(?<=\d),(?=\d)", "", words))
+    if together is None:
+        return None
+    prompt, _, window = together
+    return window - prompt if window > prompt else None
+
+
+def _find_together(words: str) -> tuple[int, int, int] | None:
+    """Return prompt, longest answer and window if `words` say that the two do not fit."""
+    for pattern in _TOO_LONG_TOGETHER:
+        if found := pattern.search(words):
+            told = {name: int(digits) for name, digits in found.groupdict().items()}
+            prompt = told["n"] if "n" in told else told["all"] - told["out"]
+            return prompt, told["out"], told["m"]
+    return None
 
 
 # Each kind of error ----------------------------------------------------------------------------

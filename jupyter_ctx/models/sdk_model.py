@@ -133,6 +133,6 @@ class SdkModel(ABC, Generic[Client]):
     def _ours(self, error: Exception, *, is_started: bool = False) -> Exception:
         return self._translate(error, is_started=is_started) or error
 
-    def _no_event(self, why: object) -> Exception:
-        """Return the error of an answer that is no event stream."""
-        return broken(self._where, f"is no event stream ({why})")
+    def _no_event(self, why: object, words: str = "") -> Exception:
+        """Return the error of an answer that is no event stream, but `words`."""
+        return broken(self._where, f"is no event stream ({why})", words)

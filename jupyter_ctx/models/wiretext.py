@@ -34,11 +34,16 @@ def mend_text(text: str) -> str:
 
 
 def parse_event(data: str) -> Json:
-    """Return one event's data as an object. Raises ValueError if it is none."""
+    """Return one event's data as an object, or as the one item of a list, as Google's errors are.
+
+    Raises ValueError if it is none.
+    """
     try:
         event = json.loads(data, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    if isinstance(event, list) and len(event) == 1:
+        event = event[0]
     if not isinstance(event, dict):
         raise ValueError("no JSON object")
     return event

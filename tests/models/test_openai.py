@@ -290,11 +290,12 @@ SAID = [
 @pytest.mark.parametrize(("said", "before", "field"), SAID)
 def test_the_limits_name_is_learnt(said: str, before: dict[str, str], field: str) -> None:
     """A server that takes the limit under the other name only is asked again under that."""
-    found = find_dialect(Dialect(**before), said, ask([user(Text("x"))]))  # type: ignore[arg-type]
+    error, asked = RequestRefusedError(said), ask([user(Text("x"))])
+    found = find_dialect(Dialect(**before), error, asked)  # type: ignore[arg-type]
 
     assert found is not None
     assert found.output_field == field
-    assert find_dialect(found, said, ask([user(Text("x"))])) is None
+    assert find_dialect(found, error, asked) is None
 
 
 @pytest.mark.parametrize(
@@ -309,9 +310,67 @@ def test_the_limits_name_is_learnt(said: str, before: dict[str, str], field: str
 )
 def test_the_longest_answer_is_learnt(said: str, most: int | None) -> None:
     """What a server grants is read from its words, where they are about the limit."""
-    found = find_dialect(Dialect(), said, ask([user(Text("x"))]))
+    found = find_dialect(Dialect(), RequestRefusedError(said), ask([user(Text("x"))]))
 
     assert (found.most_output if found else None) == most
+
+
+def test_nothing_is_learnt_of_a_server_that_is_busy() -> None:
+    """Words of a limit in a refusal for another reason teach nothing."""
+    said = "max_tokens of all requests in a minute: at most 512; image_url is not supported"
+    asked = ask([user(Text("x"), png(4, 4))])
+
+    for error in (RateLimitedError(said), AuthError(said), UnreachableError(said, url="u")):
+        assert find_dialect(Dialect(), error, asked) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 9000 "
+            "tokens (1000 in the messages, 8000 in the completion).",
+            3_596,
+        ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum "
+            "context length is 8192 tokens and your request has 1000 input tokens.",
+            3_596,
+        ),
+        (
+            "Requested token count exceeds the model's maximum context length of 8192 tokens. You "
+            "requested a total of 9000 tokens: 1000 tokens from the input messages and 8000 "
+            "tokens for the completion.",
+            3_596,
+        ),
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 15000 "
+            "tokens (7000 in the messages, 8000 in the completion).",
+            None,
+        ),
+    ],
+)
+async def test_a_prompt_that_fits_gets_a_shorter_answer(said: str, most: int | None) -> None:
+    """Where only prompt and answer together are too long, the answer is made shorter, if there is
+    room for one; what is then raised names the window and no prompt longer than it is.
+    """
+
+    def refuse(body: dict[str, object]) -> Answer:
+        return status(400, said) if body["max_tokens"] == 8_000 else reply("Fine.")
+
+    with FakeOpenAI(refuse, kind="vllm") as server:
+        model = model_at(server)
+        asked = ask([user(Text("x"))], max_tokens=8_000)
+        if most is None:
+            with pytest.raises(PromptTooLongError) as caught:
+                await collect(model, asked)
+            assert (caught.value.actual_tokens, caught.value.limit_tokens) == (None, 8_192)
+        else:
+            assert isinstance((await collect(model, asked))[-1], ReplyDone)
+        await model.aclose()
+
+    limits = [record.json["max_tokens"] for record in server.messages]
+    assert limits == [8_000, *([most] if most else [])]
 
 
 async def test_a_server_that_wants_nothing_is_given_up() -> None:

@@ -119,7 +119,7 @@ OVERFLOWS: list[tuple[str, int, object, int | None, int | None]] = [
             "type": "BadRequestError",
             "code": 400,
         },
-        5_000,
+        None,
         4_096,
     ),
     (
@@ -193,7 +193,7 @@ OVERFLOWS: list[tuple[str, int, object, int | None, int | None]] = [
             "140000 tokens (139000 of text input, 1000 in the output).",
             code=400,
         ),
-        140_000,
+        139_000,
         131_072,
     ),
     (
@@ -206,6 +206,130 @@ OVERFLOWS: list[tuple[str, int, object, int | None, int | None]] = [
         },
         537_812,
         131_072,
+    ),
+    (
+        "OpenRouter, of a provider behind it",
+        400,
+        error(
+            "Provider returned error",
+            code=400,
+            metadata={
+                "raw": '{"error": {"message": "This model\'s maximum context length is 8192 '
+                'tokens. However, your messages resulted in 9001 tokens."}}',
+                "provider_name": "X",
+            },
+        ),
+        9_001,
+        8_192,
+    ),
+    (
+        "SGLang",
+        400,
+        error("The input (40000 tokens) is longer than the model's context length (32768 tokens)."),
+        40_000,
+        32_768,
+    ),
+    (
+        "SGLang, with the answer",
+        400,
+        error(
+            "Requested token count exceeds the model's maximum context length of 32768 tokens. You "
+            "requested a total of 41000 tokens: 40000 tokens from the input messages and 1000 "
+            "tokens for the completion."
+        ),
+        40_000,
+        32_768,
+    ),
+    (
+        "vLLM, with the answer",
+        400,
+        error(
+            "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum "
+            "context length is 32768 tokens and your request has 8000 input tokens (32000 > 32768 "
+            "- 8000).",
+            type="BadRequestError",
+            code=400,
+        ),
+        None,
+        32_768,
+    ),
+    (
+        "TGI",
+        422,
+        {
+            "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. "
+            "Given: 5000 `inputs` tokens and 512 `max_new_tokens`",
+            "error_type": "validation",
+        },
+        5_000,
+        4_097,
+    ),
+    (
+        "Moonshot",
+        400,
+        error("Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)"),
+        9_000,
+        8_192,
+    ),
+    (
+        "Qwen's own",
+        400,
+        error(
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]"
+        ),
+        None,
+        30_720,
+    ),
+    (
+        "Cerebras",
+        400,
+        error(
+            "Please reduce the length of the messages or completion. Current length is 9000 while "
+            "limit is 8192",
+            code="context_length_exceeded",
+        ),
+        9_000,
+        8_192,
+    ),
+    (
+        "Fireworks",
+        400,
+        error("The prompt is too long: 41234, model maximum context length: 32767"),
+        41_234,
+        32_767,
+    ),
+    (
+        "Vertex",
+        400,
+        error(
+            "Unable to submit request because the input token count is 1100000 but model only "
+            "supports up to 1048576."
+        ),
+        1_100_000,
+        1_048_576,
+    ),
+    (
+        "Mistral",
+        400,
+        {
+            "object": "error",
+            "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with "
+            "32768 maximum context length",
+            "type": "invalid_request_error",
+            "code": 3051,
+        },
+        40_000,
+        32_768,
+    ),
+    (
+        "GitHub Models",
+        413,
+        error(
+            "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+            code="tokens_limit_reached",
+        ),
+        None,
+        8_000,
     ),
 ]
 
@@ -297,6 +421,20 @@ OTHERS: list[tuple[str, int, object, type[ModelError], str]] = [
         RequestRefusedError,
         "Field required",
     ),
+    (
+        "FastAPI, a list of fields",
+        422,
+        {"detail": [{"type": "missing", "loc": ["body", "messages"], "msg": "Field required"}]},
+        RequestRefusedError,
+        "Field required",
+    ),
+    (
+        "Mistral, fields in the message",
+        422,
+        {"object": "error", "message": {"detail": [{"loc": ["body", "stream_options"]}]}},
+        RequestRefusedError,
+        "stream_options",
+    ),
     ("a proxy's page", 502, "<html>Bad Gateway</html>", OverloadedError, "a web page"),
     ("too many bytes", 413, "Payload Too Large", RequestTooLargeError, "bytes"),
     ("an empty body", 500, "", OverloadedError, "500"),
@@ -323,6 +461,50 @@ def test_the_waiting_time_and_the_id_are_the_servers() -> None:
 
     assert isinstance(found, RateLimitedError)
     assert (found.retry_after_s, found.request_id) == (7.0, "req_1")
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "wait"),
+    [
+        (error("slow"), {"retry_after": "1.5"}, 1.5),
+        (error("slow"), {"retry_after": "Fri, 01 Jan 2100 00:00:00 GMT"}, "long"),
+        (error("slow"), {"retry_after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        (error("slow"), {"retry_after": "Fri, 31 Dec 9999 23:59:59 -2359"}, "long"),
+        (error("slow"), {"retry_after": "9" * 400}, None),
+        (error("slow"), {"retry_after": "-5"}, None),
+        (error("slow"), {"retry_after_ms": "nan"}, None),
+        (error("slow"), {"retry_after_ms": "inf"}, None),
+        (error("slow"), {"retry_after_ms": "250"}, 0.25),
+        (error("Rate limit reached. Please try again in 7.66s."), {}, 7.66),
+        (error("Please try again in 1m2.5s. Visit …"), {}, 62.5),
+        (error("Please try again in 6ms."), {}, 0.006),
+        (error("Please try again in 1h0m1s."), {}, 3_601.0),
+        (error("Please try again in a while."), {}, None),
+        (error("Please try again in 20s."), {"retry_after": "3"}, 3.0),
+        (
+            [
+                error(
+                    "Quota",
+                    code=429,
+                    details=[{"@type": "Help"}, {"@type": "RetryInfo", "retryDelay": "34.5s"}],
+                )
+            ],
+            {},
+            34.5,
+        ),
+    ],
+)
+def test_how_long_to_wait_is_the_servers_word(
+    body: object, headers: dict[str, str], wait: float | str | None
+) -> None:
+    """A wait is a header's, in seconds or as a date, else the body's; an impossible one is none."""
+    found = answer(429, body, **headers)
+
+    assert type(found) is RateLimitedError
+    if wait == "long":
+        assert (found.retry_after_s or 0) > 1e9
+    else:
+        assert found.retry_after_s == (pytest.approx(wait) if wait is not None else None)
 
 
 IN_STREAM: list[tuple[object, type[ModelError]]] = [

@@ -107,6 +107,128 @@ def test_a_name_repeated_with_every_piece_is_one_call() -> None:
     ]
 
 
+PIECES: dict[str, tuple[list[dict[str, Any]], list[Block]]] = {
+    "the id in a later piece": (
+        [call("", index=0, name="f"), call('{"n": 1}', index=0, id="late")],
+        [ToolUse("", "f", {"n": 1})],
+    ),
+    "the name in a later piece": (
+        [call("", index=0, id="a"), call('{"n": 1}', index=0, name="f")],
+        [ToolUse("a", "f", {"n": 1})],
+    ),
+    "an id with every piece, no index": (
+        [call('{"n"', id="a", name="f"), call(": 1}", id="a")],
+        [ToolUse("a", "f", {"n": 1})],
+    ),
+    "two calls in turn, told by id alone": (
+        [
+            call('{"n"', id="a", name="f"),
+            call('{"n"', id="b", name="f"),
+            call(": 1}", id="a"),
+            call(": 2}", id="b"),
+        ],
+        [ToolUse("a", "f", {"n": 1}), ToolUse("b", "f", {"n": 2})],
+    ),
+    "two calls in turn, told by index alone": (
+        [
+            call("", index=4, name="f"),
+            call("", index=2, name="g"),
+            call('{"n": 1', index=4),
+            call('{"n": 2', index=2),
+            call("}", index=4),
+            call("}", index=2),
+        ],
+        [ToolUse("", "f", {"n": 1}), ToolUse("", "g", {"n": 2})],
+    ),
+    "one id and one index for all": (
+        [call(f'{{"n": {n}}}', index=0, id="a", name="f") for n in (1, 2)],
+        [ToolUse("a", "f", {"n": 1}), ToolUse("a", "f", {"n": 2})],
+    ),
+    "an index with the first piece alone": (
+        [call("", index=1, id="a", name="f"), call('{"n"'), call(": 1}")],
+        [ToolUse("a", "f", {"n": 1})],
+    ),
+    "an index with the later pieces alone": (
+        [call("", id="a", name="f"), call('{"n"', index=0), call(": 1}", index=0)],
+        [ToolUse("a", "f", {"n": 1})],
+    ),
+    "a last piece that repeats the name": (
+        [call('{"n": 1}', index=0, name="f"), call("", index=0, name="f")],
+        [ToolUse("", "f", {"n": 1})],
+    ),
+    "the whole call once more": (
+        [call('{"n": 1}', index=0, id="a", name="f")] * 2,
+        [ToolUse("a", "f", {"n": 1})],
+    ),
+    "two names without arguments or ids": (
+        [call("", index=0, name="f"), call("", index=0, name="g")],
+        [ToolUse("", "f", {}), ToolUse("", "g", {})],
+    ),
+    "an empty call beside": (
+        [call("{}", index=0, id="a", name="f"), call("", index=1, id="", name="")],
+        [ToolUse("a", "f", {})],
+    ),
+    "null where nothing is": (
+        [
+            call(None, index=0, id="a", name="f", extra_content=None),
+            call('{"n": 1}', index=0, id=None, name=None),
+        ],
+        [ToolUse("a", "f", {"n": 1})],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", PIECES)
+def test_the_pieces_of_calls_find_together(form: str) -> None:
+    """However pieces are marked, each call is put together whole, once, and alone."""
+    pieces, wanted = PIECES[form]
+    uses = blocks(read(*(chunk(tool_calls=[one]) for one in pieces), chunk("tool_calls")))
+
+    assert [(use.name, use.input) for use in uses if isinstance(use, ToolUse)] == [
+        (use.name, use.input) for use in wanted if isinstance(use, ToolUse)
+    ]
+    assert len(uses) == len(wanted)
+    for use, told in zip(uses, wanted, strict=True):
+        assert isinstance(use, ToolUse)
+        assert isinstance(told, ToolUse)
+        assert use.id == (told.id or use.id) != ""
+
+
+def test_a_call_is_shown_under_the_id_it_keeps() -> None:
+    """A call shown before its id came keeps the one it was shown with."""
+    pieces = PIECES["the id in a later piece"][0]
+    deltas = read(*(chunk(tool_calls=[one]) for one in pieces), chunk("tool_calls"))
+    (shown,) = (delta for delta in deltas if isinstance(delta, ToolPart))
+    (use,) = blocks(deltas)
+
+    assert isinstance(use, ToolUse)
+    assert use.id == shown.id
+
+
+def test_a_null_takes_no_signature_away() -> None:
+    """A later piece that names the extra field with null leaves what came before."""
+    extra = {"extra_content": {"google": {"thought_signature": "s"}}}
+    pieces = [
+        {**call("", index=0, id="a", name="f"), **extra},
+        call("{}", index=0, extra_content=None),
+    ]
+    first, _ = blocks(read(*(chunk(tool_calls=[one]) for one in pieces), chunk("stop")))
+
+    assert isinstance(first, Thinking)
+    assert first.wire["fields"] == {"tool_call": extra}
+
+
+def test_a_whole_message_at_the_end_says_nothing_twice() -> None:
+    """A last chunk with the whole message again adds nothing; alone it is the reply."""
+    whole = {"role": "assistant", "content": "Hello."}
+    last = {"choices": [{"index": 0, "delta": {}, "message": whole, "finish_reason": "stop"}]}
+    alone = {"choices": [{"index": 0, "message": whole, "finish_reason": "stop"}]}
+
+    assert blocks(read(chunk(content="Hello."), last)) == [Text("Hello.")]
+    assert blocks(read(chunk(content="Hello."), alone)) == [Text("Hello.")]
+    assert blocks(read(alone)) == [Text("Hello.")]
+
+
 def test_what_only_the_server_understands_is_kept_by_its_call() -> None:
     """A signature stands in a block before the call it came with."""
     extra = {"extra_content": {"google": {"thought_signature": "s"}}}
@@ -125,6 +247,11 @@ def test_what_only_the_server_understands_is_kept_by_its_call() -> None:
         ("tool_calls", "tool_use"),
         ("length", "max_tokens"),
         ("content_filter", "refusal"),
+        ("function_call", "tool_use"),
+        ("STOP", "end_turn"),
+        ("MAX_TOKENS", "max_tokens"),
+        ("SAFETY", "refusal"),
+        ("model_length", "model_context_window_exceeded"),
         ("of_later", "of_later"),
     ],
 )
@@ -167,12 +294,25 @@ def test_a_cut_call_is_left_out() -> None:
     [
         [chunk(content="half")],
         [chunk(content="x"), chunk("error")],
+        [chunk(content="x"), chunk("abort")],
+        [chunk(content="x"), chunk("insufficient_system_resource")],
+        [chunk(content="x"), chunk("function_call_filter: MALFORMED_FUNCTION_CALL")],
         [chunk(tool_calls=[call('{"co', index=0, id="a", name="f")]), chunk("tool_calls")],
         [chunk(tool_calls=[call("[1]", index=0, id="a", name="f")]), chunk("tool_calls")],
         [chunk(tool_calls=[call('{"n": NaN}', index=0, id="a", name="f")]), chunk("tool_calls")],
         [chunk(tool_calls=[call("{}", index=0, id="a")]), chunk("tool_calls")],
     ],
-    ids=["no end", "an error", "half a call", "a list", "no JSON number", "no name"],
+    ids=[
+        "no end",
+        "an error",
+        "given up",
+        "no room",
+        "malformed",
+        "half a call",
+        "a list",
+        "no JSON number",
+        "no name",
+    ],
 )
 def test_what_makes_no_reply_is_broken(chunks: list[Json]) -> None:
     """A stream without an end, or with a call nobody can run, is StreamBrokenError."""
@@ -275,3 +415,31 @@ def test_events_come_whole_however_the_body_is_cut(cuts: list[int]) -> None:
     ]
 
     assert [*found, *lines.finish()] == ['{"a": "x\u2028y"}', '{"b":\n2}', '{"error":{"c": 3}}']
+
+
+@pytest.mark.parametrize("body", ['{"a":\n 1}', '\n\n[{"error": {}}]', "<html>\n</html>\n"])
+def test_a_body_that_is_no_stream_is_one_event(body: str) -> None:
+    """An answer in JSON, or a page, is given on whole: it may say what is wrong."""
+    lines = SseLines()
+
+    assert [*lines.feed(body.encode()), *lines.finish()] == [body.strip()]
+
+
+def test_what_says_nothing_is_no_event() -> None:
+    """Comments, blank data and a mark of the byte order are none of an event."""
+    lines = SseLines()
+    raw = "\ufeffdata: {}\n\n: ping\n\ndata: \n\ndata:\n\nevent: ping\n\nid: 1\nretry: 3\n\n"
+
+    assert [*lines.feed(raw.encode()), *lines.finish()] == ["{}"]
+
+
+def test_a_very_long_line_is_joined_once() -> None:
+    """The pieces of a line are put together when it ends, not with each of them."""
+    lines, piece = SseLines(), b"x" * 1_000
+    found = list(lines.feed(b"data: "))
+    for _ in range(20_000):
+        found += lines.feed(piece)
+    assert found == []
+    (data,) = lines.feed(b"\n\n")
+
+    assert len(data) == 20_000_000
