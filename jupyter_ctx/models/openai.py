@@ -9,14 +9,14 @@ client and how it is called are those of every SDK (`sdk_model`).
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config import Settings
-from ..core.blocks import Json, Message, images_of
+from ..core.blocks import Json, Message, Thinking, images_of
 from ..core.ports import Delta, ModelFacts, Request
 from ..errors import (
     AuthError,
@@ -68,6 +68,24 @@ _MOST_OUTPUT: Final = re.compile(
     re.I,
 )
 _NO_USAGE: Final = re.compile(r"stream_options|include_usage", re.I)
+_NO_SYSTEM: Final = re.compile(
+    r"system (role|message|prompt|instruction)s?.{0,20}not (be )?(supported|enabled|allowed)"
+    r"|does not support .?(system|developer)\b|developer instruction is not enabled",
+    re.I,
+)
+_NO_EFFORT: Final = re.compile(r"reasoning[_.]effort|think value", re.I)
+_NO_REASONING: Final = re.compile(
+    r"(unknown|unrecognized|unsupported|extra|property).{0,80}\breasoning(_content|_details)?\b"
+    r"|\breasoning(_content|_details)?\b.{0,80}"
+    r"(unknown|unsupported|not (supported|permitted|allowed)|must not)",
+    re.I | re.S,
+)
+_LONGEST_ID: Final = re.compile(
+    r"(?:tool_calls\W+\d+\W+id|tool_call_id)\b.{0,60}maximum length (?P<long>\d+)"
+    r"|tool call id was .{0,100}length of (?P<exact>\d+)",
+    re.I | re.S,
+)
+_LONGEST_DESCRIPTION: Final = re.compile(r"description.{0,60}maximum length (\d+)", re.I | re.S)
 
 
 class OpenAIModel(SdkModel["AsyncOpenAI"]):
@@ -267,4 +285,18 @@ def find_dialect(dialect: Dialect, error: ModelError, request: Request) -> Diale
         return replace(dialect, tells_usage=False)
     if dialect.sees_images and any(map(images_of, messages)) and BLIND_WORDS.search(said):
         return replace(dialect, sees_images=False)
+    if request.effort and dialect.takes_effort and _NO_EFFORT.search(said):
+        return replace(dialect, takes_effort=False)
+    if request.system and dialect.takes_system and _NO_SYSTEM.search(said):
+        return replace(dialect, takes_system=False)
+    if dialect.most_description is None and (found := _LONGEST_DESCRIPTION.search(said)):
+        return replace(dialect, most_description=max(2, int(found[1])))
+    if dialect.most_id is None and (found := _LONGEST_ID.search(said)):
+        return replace(dialect, most_id=max(8, int(found["long"] or found["exact"])))
+    if dialect.takes_reasoning and _thinks(messages) and _NO_REASONING.search(said):
+        return replace(dialect, takes_reasoning=False)
     return None
+
+
+def _thinks(messages: Sequence[Message]) -> bool:
+    return any(isinstance(block, Thinking) for message in messages for block in message.content)

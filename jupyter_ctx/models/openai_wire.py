@@ -49,12 +49,20 @@ class Dialect:
 
     `output_field` is what the output limit is called. `sees_images` False: images go as words.
     `tells_usage`: it takes `stream_options`. `most_output` is the longest answer it grants.
+    `takes_system` False: the system prompt goes before the first prompt's words; `takes_effort` and
+    `takes_reasoning` False: neither is sent. `most_description` and `most_id` are the longest text
+    of a tool's description and id of a call, in characters.
     """
 
     output_field: str = "max_tokens"
     sees_images: bool = True
     tells_usage: bool = True
     most_output: int | None = None
+    takes_system: bool = True
+    takes_effort: bool = True
+    takes_reasoning: bool = True
+    most_description: int | None = None
+    most_id: int | None = None
 
 
 def build_params(request: Request, model: str, dialect: Dialect, wires: Wires) -> dict[str, Any]:
@@ -65,14 +73,40 @@ def build_params(request: Request, model: str, dialect: Dialect, wires: Wires) -
     longest = min(request.max_tokens, dialect.most_output or request.max_tokens)
     params: dict[str, Any] = {"model": model, dialect.output_field: longest}
     if request.tools:
-        params["tools"] = [build_tool(tool) for tool in request.tools]
-    system = [{"role": "system", "content": request.system}] if request.system else []
-    params["messages"] = [*system, *wires.build(request.messages)]
+        most = dialect.most_description
+        params["tools"] = [build_tool(tool, most) for tool in request.tools]
+    params["messages"] = _with_system(request.system, wires.build(request.messages), dialect)
     if dialect.tells_usage:
         params["stream_options"] = {"include_usage": True}
-    if request.effort:
+    if request.effort and dialect.takes_effort:
         params["reasoning_effort"] = request.effort
     return params
+
+
+def _with_system(
+    system: str, messages: list[dict[str, object]], dialect: Dialect
+) -> list[dict[str, object]]:
+    """Return the messages behind the system prompt, or with it at their beginning."""
+    if not system:
+        return messages
+    if dialect.takes_system:
+        return [{"role": "system", "content": system}, *messages]
+    first = messages[0] if messages else {}
+    if first.get("role") != "user":
+        return [{"role": "user", "content": system}, *messages]
+    content = first["content"]
+    if isinstance(content, list):
+        together: object = [{"type": "text", "text": system}, *content]
+    else:
+        together = f"{system}\n\n{content}"
+    return [{"role": "user", "content": together}, *messages[1:]]
+
+
+def sent_id(id_: str, most: int | None) -> str:
+    """Return the id a call is sent under: its own, or one of `most` characters made from it."""
+    if most is None or (len(id_) <= most and (most >= NAME_CHARS // 2 or id_.isalnum())):
+        return id_
+    return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[: min(most, 32)]
 
 
 def sent_name(name: str) -> str:
@@ -93,12 +127,18 @@ def own_names(tools: Sequence[Json]) -> dict[str, str]:
     return {sent: name for name in names if (sent := sent_name(name)) != name}
 
 
-def build_tool(tool: Json) -> dict[str, object]:
-    """Return a tool as Chat Completions takes it."""
+def build_tool(tool: Json, most_description: int | None = None) -> dict[str, object]:
+    """Return a tool as Chat Completions takes it; its description cut to `most_description`."""
+    schema = tool.get("input_schema", {"type": "object"})
+    if isinstance(schema, Mapping) and "properties" not in schema:
+        schema = {**schema, "properties": {}}  # OpenAI and LM Studio refuse an object without
+    description = str(tool.get("description", ""))
+    if most_description is not None and len(description) > most_description:
+        description = description[: most_description - 1] + "…"
     function = {
         "name": sent_name(str(tool["name"])),
-        "description": tool.get("description", ""),
-        "parameters": tool.get("input_schema", {"type": "object", "properties": {}}),
+        "description": description,
+        "parameters": schema,
     }
     return {"type": "function", "function": function}
 
@@ -106,7 +146,7 @@ def build_tool(tool: Json) -> dict[str, object]:
 def build_message(message: Message, model: str, dialect: Dialect) -> list[dict[str, object]]:
     """Return what one message becomes: one message or more, never none."""
     if message.role == "assistant":
-        return [_build_reply(message, model)]
+        return [_build_reply(message, model, dialect)]
     results = [block for block in message.content if isinstance(block, ToolResult)]
     tools = [_build_result(result, dialect) for result in results]
     loaded = [image for result in results for image in _images(result.content)]
@@ -129,7 +169,7 @@ def reasoning(model: str, fields: Mapping[str, object], shown: str = "") -> Thin
     return Thinking(wire)
 
 
-def _build_reply(message: Message, model: str) -> dict[str, object]:
+def _build_reply(message: Message, model: str, dialect: Dialect) -> dict[str, object]:
     """Return a reply: its text, its calls, and the fields that only its own model gets back."""
     texts = [block.text for block in message.content if isinstance(block, Text)]
     extras: dict[str, object] = {}
@@ -141,10 +181,10 @@ def _build_reply(message: Message, model: str) -> dict[str, object]:
                 fields = _fields_for(wire, model)
                 if isinstance(found := fields.get("tool_call"), Mapping):
                     of_call = found
-                else:
+                elif dialect.takes_reasoning:
                     extras.update(fields)
             case ToolUse():
-                calls.append({**of_call, **_build_call(block)})
+                calls.append({**of_call, **_build_call(block, dialect)})
                 of_call = {}
             case _:
                 pass
@@ -167,10 +207,10 @@ def _fields_for(wire: Json, model: str) -> Json:
     return fields if is_own and isinstance(fields, Mapping) else {}
 
 
-def _build_call(use: ToolUse) -> dict[str, object]:
+def _build_call(use: ToolUse, dialect: Dialect) -> dict[str, object]:
     arguments = json.dumps(dict(use.input), ensure_ascii=False)
     return {
-        "id": use.id,
+        "id": sent_id(use.id, dialect.most_id),
         "type": "function",
         "function": {"name": sent_name(use.name), "arguments": arguments},
     }
@@ -186,7 +226,8 @@ def _build_result(result: ToolResult, dialect: Dialect) -> dict[str, object]:
         for block in result.content
     ]
     text = (FAILED if result.is_error else "") + "\n".join(texts)
-    return {"role": "tool", "tool_call_id": result.tool_use_id, "content": text}
+    id_ = sent_id(result.tool_use_id, dialect.most_id)
+    return {"role": "tool", "tool_call_id": id_, "content": text}
 
 
 def _stand_in(image: Image, dialect: Dialect, id_: str = "") -> str:
@@ -205,7 +246,7 @@ def _build_parts(blocks: Sequence[Block], dialect: Dialect) -> list[dict[str, ob
     parts: list[dict[str, object]] = []
     for block in blocks:
         match block:
-            case Text(text=text):
+            case Text(text=text) if text:
                 parts.append({"type": "text", "text": text})
             case Image(media_type=kind, data=data) if dialect.sees_images:
                 url = {"url": f"data:{kind};base64,{data}"}

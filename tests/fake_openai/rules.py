@@ -27,6 +27,9 @@ FIELDS = {
     "tool": {"role", "content", "tool_call_id"},
     "assistant": {"role", "content", "tool_calls"},
 }
+ID_CHARS = 64
+DESCRIPTION_CHARS = 1_024
+MOST_TOOLS = 128
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 DUMMY = "skip_thought_signature_validator"
 
@@ -74,6 +77,8 @@ class Checker:
             return
         if not isinstance(tools, list) or not tools:
             self._refuse("[] is too short - 'tools'")
+        if len(tools) > MOST_TOOLS:
+            self._refuse(f"Invalid 'tools': array too long. Expected at most {MOST_TOOLS}")
         names = [tool["function"]["name"] for tool in tools]
         if len(set(names)) != len(names):
             self._refuse("Duplicate function names")
@@ -86,6 +91,26 @@ class Checker:
                 self._refuse(f"Invalid 'tools[0].function.name': {function['name']}")
             if function["parameters"].get("type") != "object":
                 self._refuse("Invalid schema for function: schema must be of type object")
+            if self.kind.name in ("openai", "lmstudio"):
+                self._check_schema(function["parameters"])
+            if self.kind.name == "openai":
+                self._check_length(
+                    "tools[0].function.description", function["description"], DESCRIPTION_CHARS
+                )
+
+    def _check_schema(self, schema: Mapping[str, Any]) -> None:
+        if "properties" not in schema:
+            self._refuse("Invalid schema for function: object schema missing properties")
+        for key in {"anyOf", "oneOf", "allOf", "enum", "not"} & schema.keys():
+            self._refuse(f"Invalid schema for function: schema must not have '{key}' at the top")
+
+    def _check_length(self, param: str, text: str, most: int) -> None:
+        if len(text) > most:
+            self._refuse(
+                f"Invalid '{param}': string too long. Expected a string with maximum length "
+                f"{most}, but got a string with length {len(text)} instead.",
+                code="string_above_max_length",
+            )
 
     def _check_message(self, place: int, message: Mapping[str, Any]) -> None:
         role = str(message.get("role"))
@@ -141,6 +166,8 @@ class Checker:
         for call in calls:
             if call.keys() - allowed or call["type"] != "function" or not call["id"]:
                 self._refuse(f"Invalid tool call at messages[{place}]: {call}")
+            if self.kind.name == "openai":
+                self._check_length(f"messages[{place}].tool_calls[0].id", call["id"], ID_CHARS)
             if not NAME.fullmatch(call["function"]["name"]):
                 self._refuse(f"Invalid 'messages[{place}].tool_calls[0].function.name'")
             if not isinstance(json.loads(call["function"]["arguments"]), dict):

@@ -16,7 +16,14 @@ from .kinds import Name
 
 USER = {"role": "user", "content": "Go."}
 TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
+EMPTY = {"type": "object", "properties": {}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+
+
+def tool(**changes: Any) -> dict[str, Any]:
+    """Return a tool that is taken, but for `changes`."""
+    function = {"name": "f", "description": "", "parameters": EMPTY, **changes}
+    return {"type": "function", "function": function}
 
 
 def calling(*ids: str, **more: Any) -> dict[str, Any]:
@@ -108,6 +115,19 @@ def test_what_is_accepted(server: FakeOpenAI) -> None:
         ("vllm", {"temperature": 1}, "Unrecognized"),
         ("vllm", {"stream": False, "stream_options": {}}, "only allowed"),
         ("vllm", {"tools": [TOOL]}, "type object"),
+        ("vllm", {"tools": []}, "too short"),
+        ("vllm", {"tool_choice": "auto"}, "Unrecognized"),
+        ("openai", {"tools": [tool(parameters={"type": "object"})]}, "missing properties"),
+        ("lmstudio", {"tools": [tool(parameters={"type": "object"})]}, "missing properties"),
+        ("openai", {"tools": [tool(parameters={**EMPTY, "anyOf": []})]}, "anyOf"),
+        ("openai", {"tools": [tool(description="x" * 1_025)]}, "maximum length 1024"),
+        ("openai", {"tools": [tool(name="x" * 65)]}, "function.name"),
+        ("openai", {"tools": [tool(name=f"f{n}") for n in range(129)]}, "array too long"),
+        (
+            "openai",
+            {"messages": [USER, calling("x" * 65), result("x" * 65)]},
+            "maximum length 64",
+        ),
         ("vllm", {"model": "other"}, "does not exist"),
     ],
 )

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from jupyter_ctx.config import make_settings
-from jupyter_ctx.core.blocks import Message, Text, ToolResult, assistant, tool_uses, user
+from jupyter_ctx.core.blocks import (
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    assistant,
+    tool_uses,
+    user,
+)
 from jupyter_ctx.core.ports import BlockDone, Delta, ReplyDone, Request, ThinkingPart
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import (
@@ -313,6 +323,75 @@ def test_the_longest_answer_is_learnt(said: str, most: int | None) -> None:
     found = find_dialect(Dialect(), RequestRefusedError(said), ask([user(Text("x"))]))
 
     assert (found.most_output if found else None) == most
+
+
+REFUSALS: dict[str, tuple[str, dict[str, object]]] = {
+    "no system prompt": ("System role not supported", {"takes_system": False}),
+    "no system prompt, o1": (
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+        {"takes_system": False},
+    ),
+    "no system prompt, Gemma": (
+        "Developer instruction is not enabled for models/gemma-3-27b-it",
+        {"takes_system": False},
+    ),
+    "no effort": (
+        "Unrecognized request argument supplied: reasoning_effort",
+        {"takes_effort": False},
+    ),
+    "no effort beside tools": (
+        "Function tools with reasoning_effort are not supported for this model.",
+        {"takes_effort": False},
+    ),
+    "no such effort": ('think value "max" is not supported', {"takes_effort": False}),
+    "no reasoning back": (
+        "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : "
+        "property 'reasoning_content' is unsupported)]",
+        {"takes_reasoning": False},
+    ),
+    "shorter ids": (
+        "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum "
+        "length 40, but got a string with length 43 instead.",
+        {"most_id": 40},
+    ),
+    "ids of nine": (
+        "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
+        {"most_id": 9},
+    ),
+    "shorter descriptions": (
+        "Invalid 'tools[1].function.description': string too long. Expected a string with maximum "
+        "length 1024, but got a string with length 2121 instead.",
+        {"most_description": 1_024},
+    ),
+    "another reason": ("Something else went wrong.", {}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_a_server_does_not_take_is_learnt_once(case: str) -> None:
+    """Each thing that a server names is left out or made to fit, and not twice."""
+    said, learnt = REFUSALS[case]
+    thought = Thinking({"type": "reasoning", "model": MODEL, "fields": {"reasoning_content": "x"}})
+    asked = replace(ask([user(Text("x")), assistant(thought, Text("y"))]), effort="max")
+    error = RequestRefusedError(said)
+    found = find_dialect(Dialect(), error, asked)
+
+    assert found == (Dialect(**learnt) if learnt else None)  # type: ignore[arg-type]
+    assert found is None or find_dialect(found, error, asked) is None
+
+
+async def test_openai_gets_descriptions_and_ids_of_its_length() -> None:
+    """A long description and another model's long id are made to fit, and the turn goes on."""
+    long = {**TOOL, "description": "d" * 2_000, "input_schema": {"type": "object"}}
+    use = ToolUse("x" * 70, "run_code", {})
+    talk = [user(Text("x")), assistant(use), user(ToolResult(use.id, (Text("1"),)))]
+    with FakeOpenAI(["Fine."], kind="openai") as server:
+        model = model_at(server)
+        deltas = await collect(model, replace(ask(talk), tools=(long,)))
+        await model.aclose()
+
+    assert isinstance(deltas[-1], ReplyDone)
+    assert server.messages[-1].status == 200
 
 
 def test_nothing_is_learnt_of_a_server_that_is_busy() -> None:

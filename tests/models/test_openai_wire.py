@@ -62,7 +62,8 @@ def request(*messages: Message, **changes: Any) -> Request:
 def test_the_whole_request() -> None:
     """A request is sent with these keys and no others, the model without our prefix."""
     asked = request(user(Text("hi")), effort="high", breakpoints=(Breakpoint("system"),))
-    function = {"name": "run_code", "description": "Run.", "parameters": {"type": "object"}}
+    schema = {"type": "object", "properties": {}}
+    function = {"name": "run_code", "description": "Run.", "parameters": schema}
 
     assert build_params(asked, MODEL, SEEING, wires()) == {
         "model": MODEL,
@@ -296,3 +297,37 @@ def test_a_name_that_is_taken_is_sent_as_it_is() -> None:
     assert sent_name(taken) == taken
     assert one != two
     assert one[:55] == two[:55] == taken[:55]
+
+
+def test_a_server_without_system_prompts_gets_it_with_the_first_prompt() -> None:
+    """The system prompt stands before the first prompt's words, or before its parts."""
+    dialect = Dialect(takes_system=False)
+    plain = build_params(request(user(Text("hi"))), MODEL, dialect, wires())
+    shown = build_params(request(user(PICTURE)), MODEL, dialect, wires())
+    (later,) = (build_params(request(assistant(Text("A."))), MODEL, dialect, wires()),)
+
+    assert plain["messages"] == [{"role": "user", "content": "Be brief.\n\nhi"}]
+    assert shown["messages"][0]["content"][0] == {"type": "text", "text": "Be brief."}
+    assert [message["role"] for message in later["messages"]] == ["user", "assistant"]
+
+
+def test_the_same_id_is_sent_with_a_call_and_its_result() -> None:
+    """Where ids are too long, a call and its result go under one other id, of that length."""
+    talk = [
+        assistant(ToolUse("x" * 70, "run_code", {}), ToolUse("b" * 9, "run_code", {})),
+        user(ToolResult("x" * 70, (Text("1"),)), ToolResult("b" * 9, (Text("2"),))),
+    ]
+    for most, length in ((64, 32), (9, 9)):
+        asked, *results = build(*talk, dialect=Dialect(most_id=most))
+        ids = [call["id"] for call in asked["tool_calls"]]
+
+        assert ids == [answer["tool_call_id"] for answer in results]
+        assert len(ids[0]) == length
+        assert ids[1] == "b" * 9
+
+
+def test_empty_text_beside_an_image_is_left_out() -> None:
+    """No part of a message is an empty text, which servers refuse."""
+    (sent,) = build(user(Text(""), PICTURE))
+
+    assert [part["type"] for part in sent["content"]] == ["image_url"]
