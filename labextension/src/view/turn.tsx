@@ -179,7 +179,9 @@ function End({
   return (
     <>
       {end.outcome === 'failed' && end.error !== null && <Broken error={end.error} />}
-      {end.outcome === 'stopped' && <div className="small quiet">{stoppedLine(turn)}</div>}
+      {end.outcome === 'stopped' && (
+        <div className="small quiet">{end.error ?? stoppedLine(turn)}</div>
+      )}
       <Foot turn={turn} isLast={isLast} edit={edit} />
     </>
   );
