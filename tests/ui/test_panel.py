@@ -189,7 +189,7 @@ def test_a_denial_tells_the_reason(
 def test_a_click_of_a_script_allows_nothing(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
-    """Only a person's click counts; an answer to another request is refused."""
+    """C29: only a person's click or key counts, however often a script makes one."""
     _, panel = opened(lab, page_for, server, "synthetic.ipynb", permissions="ask")
     server.append(call("run_code", code="print(6 * 7)"), "It is 42.")
     panel.ask("Six times seven")
@@ -213,7 +213,7 @@ def test_a_click_of_a_script_allows_nothing(
 def test_stop_while_the_answer_streams(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
-    """What was written stays, the turn says who stopped it, and the next prompt runs."""
+    """C27: what was written stays, the turn says who stopped it, and the next prompt runs."""
     _, panel = opened(lab, page_for, server, "stop_stream.ipynb")
     server.append(reply("Half of it", Hold("mid"), " and more."), "Next.")
     panel.ask("Write")
@@ -231,7 +231,7 @@ def test_stop_while_the_answer_streams(
 
 
 def test_stop_while_code_runs(lab: LabServer, page_for: PageFor, server: FakeAnthropic) -> None:
-    """Ctrl . interrupts code that blocks the kernel for ever; the user's cells run afterwards."""
+    """C27: Ctrl . interrupts code that blocks for ever; the user's cells run afterwards."""
     page, panel = opened(lab, page_for, server, "stop_code.ipynb", "print('free')")
     server.append(call("run_code", code=BLOCK))
     panel.ask("Block")
@@ -244,7 +244,7 @@ def test_stop_while_code_runs(lab: LabServer, page_for: PageFor, server: FakeAnt
 
 
 def test_stop_while_it_asks(lab: LabServer, page_for: PageFor, server: FakeAnthropic) -> None:
-    """The question goes with the turn, and nothing ran."""
+    """C27: the question goes with the turn, and nothing ran."""
     _, panel = opened(lab, page_for, server, "stop_ask.ipynb", permissions="ask")
     server.append(call("run_code", code="print(6 * 7)"))
     panel.ask("Six times seven")
@@ -260,7 +260,7 @@ def test_stop_while_it_asks(lab: LabServer, page_for: PageFor, server: FakeAnthr
 def test_a_compaction_is_seen_opened_edited_and_undone(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
-    """The divider opens to its summary; an edit and an undo are told on it."""
+    """C18: the divider opens to its summary; an edit and an undo are told on it."""
     settings = "import os; os.environ['JUPYTER_CTX_TAIL_TOKENS'] = '0'"
     _, panel = opened(lab, page_for, server, "compacted.ipynb", settings=settings)
     long = "It is a long answer. " * 900
@@ -287,7 +287,7 @@ def test_a_compaction_is_seen_opened_edited_and_undone(
 def test_a_reload_in_mid_turn_picks_it_up(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
-    """The panel is there again, with the running turn, and nothing stands there twice."""
+    """C30: the panel is there again, with the running turn, and nothing stands there twice."""
     page, panel = opened(lab, page_for, server, "reload.ipynb")
     server.append("First answer.", reply("Half of it", Hold("mid"), " and the rest."))
     panel.ask("One")
@@ -332,7 +332,7 @@ def test_a_question_of_a_cell_is_answered_after_a_reload(
 def test_a_kernel_restart_in_mid_turn_keeps_the_conversation(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
-    """The agent is loaded again by itself; what was said stays, and a next prompt runs."""
+    """C30: the agent is loaded again by itself; what was said stays, and a next prompt runs."""
     page, panel = opened(lab, page_for, server, "restart.ipynb", "print('alive')")
     server.append("First answer.", reply("Half of it", Hold("mid"), " and more."))
     panel.ask("One")
