@@ -31,6 +31,8 @@ EXTENSION_KEYS = ("hooks", "mcpServers")
 GUARDED_SETTINGS = ("permissions", "base_url", "home", "redact_known_keys")
 """What no project's file may set (DESIGN.md 2)."""
 
+PRICE_NAMES = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+
 PermissionMode = Literal["ask", "edits", "auto", "plan"]
 Preset = Literal["economic", "crush", "claude-code", "manual", "off"]
 
@@ -312,6 +314,12 @@ class Settings:
         hints = _hints()
         for spec in dataclasses.fields(self):
             _check(spec.name, getattr(self, spec.name), hints[spec.name])
+        for model, given in self.prices.items():
+            for name in given:
+                if name not in PRICE_NAMES:
+                    wanted = ", ".join(PRICE_NAMES)
+                    text = f"Setting prices of {model} has no {name!r}; use {wanted}."
+                    raise ConfigError(text, name="prices")
 
 
 @functools.cache

@@ -68,7 +68,7 @@ def find_url(name: str, settings: Settings, environ: Mapping[str, str]) -> str:
 
     Raises ConfigError if what is set is no address.
     """
-    from .addresses import check_address
+    from .addresses import check_address, name_address
 
     family = name.partition(":")[0]
     variable = {
@@ -79,7 +79,7 @@ def find_url(name: str, settings: Settings, environ: Mapping[str, str]) -> str:
         "vertex": "ANTHROPIC_VERTEX_BASE_URL",
     }.get(family, "ANTHROPIC_BASE_URL")
     url = (settings.base_url or environ.get(variable, "")).strip()
-    return check_address(url, variable) if url else ""
+    return check_address(url, name_address(name, settings, variable)) if url else ""
 
 
 def _make_cloud(

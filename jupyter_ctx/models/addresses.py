@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from ..config import Settings
 from ..errors import AuthError, ConfigError
 
 PLACEHOLDER_KEY: Final = "no-key-needed"
@@ -19,6 +20,16 @@ class TextRedactor(Protocol):
     def text(self, text: str, /) -> str:
         """Return `text` with every key replaced."""
         ...
+
+
+def name_address(name: str, settings: Settings, variable: str) -> str:
+    """Return what a person checks where the address of model `name` is at fault.
+
+    `variable` is where it is set but for the setting `base_url`; Ollama has none.
+    """
+    if settings.base_url.strip():
+        return "the setting base_url"
+    return "that Ollama runs there" if name.startswith("ollama:") else variable
 
 
 def check_address(url: str, variable: str) -> str:

@@ -30,6 +30,7 @@ from .addresses import (
     check_address,
     find_key,
     is_loopback,
+    name_address,
     shown_url,
 )
 from .anthropic_errors import translate
@@ -256,7 +257,7 @@ def find_base_url(settings: Settings, environ: Mapping[str, str]) -> str:
     Raises ConfigError if it is no http(s) address.
     """
     url = (settings.base_url or environ.get("ANTHROPIC_BASE_URL", "")).strip() or DEFAULT_URL
-    return check_address(url, "ANTHROPIC_BASE_URL")
+    return check_address(url, name_address("", settings, "ANTHROPIC_BASE_URL"))
 
 
 def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:

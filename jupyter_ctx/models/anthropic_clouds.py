@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from ..config import Settings
 from ..core.ports import ModelFacts, Request
 from ..errors import AuthError, ConfigError
-from .addresses import TextRedactor, check_address, shown_url
+from .addresses import TextRedactor, check_address, name_address, shown_url
 from .anthropic import AnthropicModel
 from .facts import table_facts
 from .refusals import broken, said
@@ -54,7 +54,7 @@ class CloudModel(AnthropicModel):
             self._where,
             model=name.partition(":")[2],
             key_name=f"the credentials for {self.title}",
-            address_name=self.base_url_name,
+            address_name=name_address(name, settings, self.base_url_name),
         )
 
     async def load_facts(self) -> ModelFacts:
@@ -82,7 +82,8 @@ class CloudModel(AnthropicModel):
     def _find_base_url(self, settings: Settings, environ: Mapping[str, str]) -> str:
         """Return the address that is set, "": the client makes it of the region."""
         url = settings.base_url or environ.get(self.base_url_name, "")
-        return check_address(url.strip(), self.base_url_name).rstrip("/") if url.strip() else ""
+        variable = name_address("", settings, self.base_url_name)
+        return check_address(url.strip(), variable).rstrip("/") if url.strip() else ""
 
     def _translate(self, error: Exception, *, is_started: bool) -> Exception | None:
         """Also what the cloud's library raises of region, project and credentials."""

@@ -22,9 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from ..config import Settings
+from ..config import PRICE_NAMES, Settings
 from ..core.ports import ModelFacts, ThinkingMode
 from ..core.usage import Prices
 from ..errors import ConfigError
@@ -42,7 +42,6 @@ _OLD_TOKENIZER: Final = 1.10
 """… and on the models before it."""
 WRITE_5M: Final = 1.25
 WRITE_1H: Final = 2.0
-PRICE_NAMES: Final = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +244,9 @@ def find_prices(
     `url` as for `table_facts`. What Bedrock and Vertex charge is in no table of ours.
 
     A user who gives `input` and `output` alone gets the usual cache prices: reads at 0.1 × input,
-    writes at 1.25 × and 2 ×. Raises ConfigError on an unknown name, a figure that is no number or
-    negative, and on an unknown model without both.
+    writes at 1.25 × and 2 ×. Where a table has a second price for long calls, one of them that is
+    given holds for both, and with an input price there is no second. Raises ConfigError on an
+    unknown name, a figure that is no number or negative, and on an unknown model without both.
     """
     given = overrides.get(name)
     is_cloud = name.partition(":")[0] in CLOUDS
@@ -255,22 +255,20 @@ def find_prices(
         table = look_up(name, url).prices
     if given is None:
         return table
-    figures = _check_prices(name, given)
+    figures: dict[str, Any] = _check_prices(name, given)
     input_ = figures.get("input", table.input if table else None)
     output = figures.get("output", table.output if table else None)
     if input_ is None or output is None:
         raise ConfigError(
             f"Setting prices gives {name} no input and output price; give both.", name="prices"
         )
-    read = table.cache_read if table and "input" not in figures else input_ * 0.1
-    return Prices(
-        input=input_,
-        output=output,
-        cache_read=figures.get("cache_read", read),
-        cache_write_5m=figures.get("cache_write_5m", input_ * WRITE_5M),
-        cache_write_1h=figures.get("cache_write_1h", input_ * WRITE_1H),
-        source="settings",
+    if table is not None and "input" not in figures:
+        long = table.long and replace(table.long, **figures)
+        return replace(table, **figures, source="settings", long=long)
+    usual = Prices(
+        input_, output, input_ * 0.1, input_ * WRITE_5M, input_ * WRITE_1H, source="settings"
     )
+    return replace(usual, **figures)
 
 
 def _check_prices(name: str, given: object) -> dict[str, float]:

@@ -31,6 +31,7 @@ from .addresses import (
     check_address,
     find_key,
     is_loopback,
+    name_address,
     shown_url,
 )
 from .facts import sees_images, table_facts
@@ -239,7 +240,7 @@ def find_base_url(settings: Settings, environ: Mapping[str, str], *, is_ollama: 
         url = settings.base_url.strip() or OLLAMA_URL
     else:
         url = (settings.base_url or environ.get("OPENAI_BASE_URL", "")).strip() or DEFAULT_URL
-    return check_address(url, "OPENAI_BASE_URL").rstrip("/")
+    return check_address(url, name_address("", settings, "OPENAI_BASE_URL")).rstrip("/")
 
 
 def find_credentials(base_url: str, environ: Mapping[str, str], *, is_ollama: bool) -> str:

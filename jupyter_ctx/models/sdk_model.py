@@ -11,11 +11,13 @@ import asyncio
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ..config import Settings
 from ..core.blocks import Json
 from ..core.ports import ModelFacts
+from .addresses import name_address
 from .refusals import Where, broken
 from .server_facts import ask_address
 from .wiretext import mend
@@ -48,7 +50,8 @@ class SdkModel(ABC, Generic[Client]):
         self._settings = settings
         self._environ = environ
         self._base_url = base_url
-        self._where = where
+        variable = name_address(name, settings, where.address_name)
+        self._where = replace(where, address_name=variable)
         self._client: Client | None = None
         self._facts: ModelFacts | None = None
 

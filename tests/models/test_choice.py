@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -9,10 +10,11 @@ import pytest
 
 from jupyter_ctx.config import make_settings
 from jupyter_ctx.core.redact import Redactor
-from jupyter_ctx.errors import AuthError, ConfigError
-from jupyter_ctx.models import choose_model, make_model
+from jupyter_ctx.errors import AuthError, ConfigError, UnreachableError
+from jupyter_ctx.models import choose_model, find_url, make_model
 from jupyter_ctx.models.addresses import PLACEHOLDER_KEY, is_loopback
 from jupyter_ctx.models.anthropic import AnthropicModel, find_base_url, find_credentials
+from jupyter_ctx.models.sdk_model import SdkModel
 
 NOTHING = Redactor([])
 
@@ -150,3 +152,29 @@ def test_importing_and_making_a_model_imports_no_sdk() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-5-5", "openai:gpt-5", "ollama:a", "bedrock:a"])
+def test_a_fault_of_the_address_names_where_it_was_set(name: str) -> None:
+    """The setting `base_url` comes before the variables, so what it holds is its own fault."""
+    with pytest.raises(ConfigError, match="check the setting base_url"):
+        find_url(name, make_settings({"base_url": "ftp://x"}), {})
+    with pytest.raises(ConfigError, match="check the setting base_url"):
+        make_model(name, make_settings({"base_url": "ftp://x"}), {}, NOTHING)
+
+
+async def test_a_closed_port_is_told_with_what_is_to_be_checked() -> None:
+    """Nobody is sent to a variable that is not read: Ollama has none, a setting comes before it."""
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    free.close()
+    for name in ("claude-sonnet-5-5", "openai:a", "ollama:a"):
+        model = make_model(name, make_settings({"base_url": url}), {}, NOTHING)
+        with pytest.raises(UnreachableError, match="check the network and the setting base_url"):
+            await model.load_facts()
+        await model.aclose()
+    ollama = make_model("ollama:a", make_settings({}), {}, NOTHING)
+    assert isinstance(ollama, SdkModel)
+    assert ollama._where.address_name == "that Ollama runs there"
+    await ollama.aclose()

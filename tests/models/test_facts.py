@@ -175,3 +175,21 @@ def test_thinking_is_asked_for_as_a_summary() -> None:
     assert thinking_param("claude-sonnet-5", "off") == {"type": "disabled"}
     assert thinking_param("claude-sonnet-5-5", "off") == {"type": "between_tools"}
     assert thinking_param("llama", "off") is None
+
+
+def test_a_wrong_name_of_a_price_is_told_when_settings_are_read() -> None:
+    """It is not left until that model is looked at, nor does it spoil the list of the others."""
+    with pytest.raises(ConfigError, match="prices of claude-opus-5 has no 'in'; use input"):
+        make_settings({"prices": {"claude-opus-5": {"in": 1}}})
+
+
+def test_one_price_that_is_given_leaves_the_others_as_they_are() -> None:
+    """Without an input price, writes and the prices of long calls stay the table's."""
+    given = {"openai:gpt-5": {"output": 11.0}, "claude-haiku-5-5": {"cache_read": 0.02}}
+    plain, long = find_prices("openai:gpt-5", given), find_prices("claude-haiku-5-5", given)
+
+    assert plain is not None
+    assert (plain.output, plain.cache_write_5m, plain.source) == (11.0, plain.input, "settings")
+    assert long is not None
+    assert long.at(200_000).input == 0.5
+    assert long.at(200_000).cache_read == long.cache_read == 0.02
