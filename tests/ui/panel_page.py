@@ -71,13 +71,18 @@ class Panel:
 
         self._until(answer, TAKEN, question)
 
-    def begin_denial(self) -> Locator:
-        """Click Deny… and return the field for the reason."""
+    def begin_denial(self, *, key: str = "") -> Locator:
+        """Click Deny…, or press a key, and return the field for the reason."""
         question = self.question.element_handle()
-        deny = self.question.get_by_role("button", name="Deny…")
-        self._until(
-            lambda: deny.click(timeout=TRY_MS), "node => node.querySelector('input')", question
-        )
+
+        def begin() -> None:
+            if key:
+                self.question.focus()
+                self.page.page.keyboard.press(key)
+            else:
+                self.question.get_by_role("button", name="Deny…").click(timeout=TRY_MS)
+
+        self._until(begin, "node => node.querySelector('input')", question)
         return self.question.get_by_role("textbox")
 
     def _until(self, act: Callable[[], None], condition: str, argument: object) -> None:
