@@ -27,6 +27,7 @@ BENCHES = (
     "replay",
     "replay_openai",
     "panel",
+    "panel_long",
 )
 
 
