@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from typing import Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ..config import Settings
 from ..errors import AuthError, ConfigError
@@ -44,8 +44,9 @@ def check_address(url: str, variable: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
+        shown = url.rpartition("@")[2]
         raise ConfigError(
-            f"The base URL {url!r} is no address: it must look like https://host or "
+            f"The base URL {shown!r} is no address: it must look like https://host or "
             f"http://localhost:8080; check {variable}.",
             name="base_url",
         )
@@ -77,6 +78,14 @@ def is_loopback(url: str) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """Return `url` without user and password."""
+    """Return `url` without what may be secret: user, password, query and fragment."""
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host, query="", fragment="").geturl().rstrip("/")
+
+
+def split_query(url: str) -> tuple[str, dict[str, str]]:
+    """Return `url` without its query and fragment, and the query, which goes with every request."""
+    parts = urlsplit(url)
+    plain = parts._replace(query="", fragment="").geturl().rstrip("/")
+    return plain, dict(parse_qsl(parts.query, keep_blank_values=True))

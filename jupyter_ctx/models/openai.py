@@ -33,6 +33,7 @@ from .addresses import (
     is_loopback,
     name_address,
     shown_url,
+    split_query,
 )
 from .facts import sees_images, table_facts
 from .openai_errors import translate
@@ -103,7 +104,8 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
         self, name: str, settings: Settings, environ: Mapping[str, str], redactor: TextRedactor
     ) -> None:
         self._is_ollama = name.startswith("ollama:")
-        base_url = find_base_url(settings, environ, is_ollama=self._is_ollama)
+        address = find_base_url(settings, environ, is_ollama=self._is_ollama)
+        base_url, self._query = split_query(address)
         where = Where(
             url=shown_url(base_url),
             model=name.partition(":")[2],
@@ -162,7 +164,7 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
         return {"api_key": key}
 
     def _new_client(self, sdk: Any, **options: Any) -> AsyncOpenAI:
-        return cast("AsyncOpenAI", sdk.AsyncOpenAI(**options))
+        return cast("AsyncOpenAI", sdk.AsyncOpenAI(**options, default_query=self._query))
 
     def _translate(self, error: Exception, *, is_started: bool) -> Exception | None:
         return translate(error, self._where, is_started=is_started)

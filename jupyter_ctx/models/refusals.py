@@ -189,6 +189,7 @@ class Refusal:
     retry_after_s: float | None = None
     may_retry: bool = True
     request_id: str | None = None
+    location: str = ""
 
 
 def read_refusal(status: int | None, body: object, response: object = None) -> Refusal:
@@ -219,6 +220,7 @@ def read_refusal(status: int | None, body: object, response: object = None) -> R
         or headers.get("x-request-id")
         or _text(outer.get("request_id"))
         or None,
+        location=headers.get("location", ""),
     )
 
 
@@ -294,6 +296,9 @@ def classify(refusal: Refusal, where: Where) -> ModelError:
         text = f"{where.url} refused the request {at}: it does not serve this region or network"
         text = _explain(f"{text}; use an endpoint that does.", refusal, where)
         return RequestRefusedError(text, status=status, request_id=request_id)
+    if status in (301, 302, 303, 307, 308):
+        text = f"{where.url} answered {at} that it is elsewhere: {_elsewhere(refusal, where)}"
+        return RequestRefusedError(text, status=status, request_id=request_id)
     if status in (401, 403):
         what = "the key" if status == 401 else f"this key access to {where.model}"
         text = f"{where.url} refused {what} {at}: check {where.key_name} and send the prompt again."
@@ -367,6 +372,11 @@ def _find_together(words: str) -> tuple[int, int, int] | None:
             prompt = told["n"] if "n" in told else told["all"] - told["out"]
             return prompt, told["out"], told["m"]
     return None
+
+
+def _elsewhere(refusal: Refusal, where: Where) -> str:
+    place = refusal.location.rpartition("@")[2] or "it does not say where"
+    return f"if that is right, set {where.address_name} to it.{said(where, place)}"
 
 
 # Each kind of error ----------------------------------------------------------------------------

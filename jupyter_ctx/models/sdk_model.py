@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from ..config import Settings
 from ..core.blocks import Json
 from ..core.ports import ModelFacts
+from ..errors import ConfigError
 from .addresses import name_address
-from .refusals import Where, broken
+from .refusals import Where, broken, said
 from .server_facts import ask_address
 from .wiretext import mend
 
@@ -103,11 +104,27 @@ class SdkModel(ABC, Generic[Client]):
     def _make_client(self, sdk: Any, signed: Mapping[str, str | None]) -> Client:
         """Return a client for `base_url`, "" for the address that it knows itself."""
         timeout = sdk.Timeout(self._settings.timeout_s or None, connect=CONNECT_TIMEOUT_S)
-        url = self._base_url or None
+        options = {"base_url": self._base_url or None, "max_retries": 0, "timeout": timeout}
+        http = self._make_transport(sdk)
         try:
-            return self._new_client(sdk, **signed, base_url=url, max_retries=0, timeout=timeout)
+            return self._new_client(sdk, **signed, **options, http_client=http)
         except Exception as error:
             raise self._ours(error) from None
+
+    def _make_transport(self, sdk: Any) -> Any:
+        """Return what sends requests: where they are addressed, and nowhere that an answer names.
+
+        Raises ConfigError where the environment names a proxy that cannot be one.
+        """
+        try:
+            return sdk.DefaultAsyncHttpxClient(follow_redirects=False)
+        except Exception as error:
+            raise ConfigError(
+                f"No connection to {self._where.url or 'the provider'} can be made: check "
+                "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY."
+                + said(self._where, str(error), "The system"),
+                name="base_url",
+            ) from None
 
     async def _mended(
         self, send: Callable[[dict[str, Any]], Awaitable[T]], params: dict[str, Any]

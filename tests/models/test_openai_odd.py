@@ -14,6 +14,7 @@ from jupyter_ctx.core.blocks import Text, user
 from jupyter_ctx.core.ports import Delta, ReplyDone, Request
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import (
+    ConfigError,
     ModelError,
     OverloadedError,
     PromptTooLongError,
@@ -197,3 +198,51 @@ async def test_an_answer_that_is_none_says_why(how: str) -> None:
 
     assert type(caught.value) is kind
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+async def test_nothing_follows_to_another_address(code: int) -> None:
+    """Neither key nor prompt goes where an answer points to; the error says where that is."""
+    with RawServer(Answer(pieces=[FINE])) as other:
+        away = Answer(code, {"location": f"{other.url}/v1/chat/completions"})
+        with RawServer(away) as server, pytest.raises(RequestRefusedError) as caught:
+            await ask(f"{server.url}/v1")
+
+    assert other.requests == []
+    assert f"{other.url}/v1" in str(caught.value)
+    assert "set OPENAI_BASE_URL" in str(caught.value) or "base_url" in str(caught.value)
+
+
+@pytest.mark.parametrize("proxy", ["foo://x", "socks9://127.0.0.1:1"])
+async def test_a_proxy_that_is_none_is_said(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """A proxy in the environment that cannot be one is a ConfigError that names the variables."""
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(ConfigError, match="HTTP_PROXY"):
+        await ask("http://example.invalid/v1")
+
+
+@pytest.mark.parametrize(
+    "url", ["user:secret@host/v1", "ftp://user:secret@host", "http://user:secret@host:99999"]
+)
+def test_a_password_in_an_address_that_is_none_is_not_shown(url: str) -> None:
+    """What stands before the host of an address is in no error's text."""
+    with pytest.raises(ConfigError) as caught:
+        model_at(url)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_key_in_the_addresses_query_is_not_shown() -> None:
+    """What errors and notes call an address has no user, password, query or fragment."""
+    assert model_at("http://u:p@host/v1/?key=secret#x").base_url == "http://host/v1"
+
+
+async def test_a_query_in_the_address_goes_with_every_request() -> None:
+    """An address such as Azure's, with a query, is asked at the right path, the query behind it."""
+    with RawServer(Answer(pieces=[FINE])) as server:
+        await ask(f"{server.url}/openai/deployments/d/?api-version=2024-10-21")
+
+    assert [received.path for received in server.requests] == [
+        "/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    ]
