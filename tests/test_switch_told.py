@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jupyter_ctx.config import Settings
+from jupyter_ctx.core.events import TurnFinished
 from jupyter_ctx.ipython.wayback import switch_lines, switched_lines
 from jupyter_ctx.session import Session
 from tests.both import is_messages
@@ -13,7 +14,7 @@ from tests.fake_openai import FakeOpenAI
 from tests.fake_openai.fake import MODEL as OTHER
 from tests.talk import MODEL as CLAUDE
 from tests.talk import run
-from tests.wire import answering, is_summary, plain_talk, steps, window
+from tests.wire import answering, is_summary, of, plain_talk, steps, window
 
 NAME = f"openai:{OTHER}"
 ANEW = "writes the whole context to the cache anew"
@@ -101,7 +102,7 @@ def test_a_window_that_a_refusal_taught_counts_before_the_switch_back() -> None:
         plain_talk(claude, other=other) as session,
     ):
         run(session, "word " * 30_000)
-        assert run(session, "And?")[-1].outcome == "done"
+        assert of(run(session, "And?"), TurnFinished)[-1].outcome == "done"
         session.switch_model(NAME)
 
         assert session.plan_switch(CLAUDE).window_tokens == 20_000
@@ -118,7 +119,7 @@ def test_a_window_smaller_than_system_and_tools_is_told_before_and_refused_after
         session.settings = _with_window(session, 1_000)
         assert "every prompt is refused there" in told(session, NAME)
         assert "every prompt is refused there" in switched(session, NAME)
-        ended = run(session, "Go on.")[-1]
+        ended = of(run(session, "Go on."), TurnFinished)[-1]
         assert "choose a model with a larger window by `/model`" in (ended.error or "")
         assert all(map(is_summary, other.messages))
 

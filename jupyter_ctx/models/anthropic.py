@@ -34,6 +34,7 @@ from .addresses import (
     shown_url,
 )
 from .anthropic_errors import translate
+from .anthropic_lacks import Lacks, find_lacks
 from .anthropic_stream import ReplyReader
 from .anthropic_wire import MessageWires, build_params, build_prompt
 from .facts import max_images, table_facts
@@ -85,6 +86,7 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
         )
         super().__init__(name, settings, environ, base_url, where)
         self._wires = MessageWires()
+        self._lacks = Lacks()
         self._counts = True
         self._diagnoses = asks_why_missed(settings, base_url)
 
@@ -155,7 +157,7 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
         """
         if not self._counts:
             return None
-        params = build_prompt(request, self._wires)
+        params = self._lacks.take_out(build_prompt(self._lacks.fit(request), self._wires))
         client = await self._connect()
         try:
             counted = await self._translated(
@@ -192,21 +194,26 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
         return type(opened).raw_events(opened.response)
 
     async def _open(self, request: Request) -> AsyncStream[RawMessageStreamEvent]:
-        """Send the request; once more where the server says that its model sees no images."""
+        """Send the request; once more where the server names a part of it that it does not take."""
+        params = self._params(request)
         try:
-            return await self._mended(self._send, self._params(request))
+            return await self._mended(self._send, params)
         except PromptTooLongError:
             raise
         except ModelError as error:
             is_blind = self._wires.sees_images and BLIND_WORDS.search(str(error))
-            if not is_blind or not any(map(images_of, request.messages)):
+            if is_blind and any(map(images_of, request.messages)):
+                self._wires = MessageWires(sees_images=False)
+            elif (lacks := find_lacks(self._lacks, error, params)) is not None:
+                self._lacks = lacks
+            else:
                 raise
-            self._wires = MessageWires(sees_images=False)
             return await self._open(request)
 
     def _params(self, request: Request) -> dict[str, Any]:
-        params = build_params(request, self._wires, diagnoses=self._diagnoses)
-        return {**params, "model": self._model}
+        fitting = self._lacks.fit(request)
+        params = build_params(fitting, self._wires, diagnoses=self._diagnoses)
+        return {**self._lacks.take_out(params), "model": self._model}
 
     async def _send(self, params: dict[str, Any]) -> AsyncStream[RawMessageStreamEvent]:
         client = await self._connect()
