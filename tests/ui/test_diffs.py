@@ -8,9 +8,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, FloatRect, Locator, expect
 
-from tests.fake_anthropic import FakeAnthropic, call, reply
+from tests.fake_anthropic import Call, FakeAnthropic, call, reply
 from tests.notebooks import ROOT
 
 from .conftest import PageFor
@@ -53,7 +53,9 @@ def write(
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     )
     for cell_id, text in (("load", connected(server, mode)), *more):
-        notebook.cells.append(nbformat.v4.new_code_cell(text, id=cell_id))
+        is_text = text.startswith("#")
+        make = nbformat.v4.new_markdown_cell if is_text else nbformat.v4.new_code_cell
+        notebook.cells.append(make(text, id=cell_id))
     nbformat.write(notebook, lab.root_dir / name)
     return name
 
@@ -69,6 +71,45 @@ def proposes(*edits: tuple[str, str]) -> list[Any]:
     reads = [call("read_cell", cell_id=cell_id) for cell_id in dict(edits)]
     proposals = [call("edit_cell", cell_id=cell_id, source=text) for cell_id, text in edits]
     return [reply(*reads), reply(*proposals), "Done."]
+
+
+def changes(*calls: Call, read: str = "") -> list[Any]:
+    """Return a script: read a cell, if one is named, make all calls in one step, end."""
+    return [*([call("read_cell", cell_id=read)] if read else []), reply(*calls), "Done."]
+
+
+def group(page: NotebookPage, name: str) -> Locator:
+    """Return the change of that name that is proposed in the notebook in front."""
+    return page.page.get_by_role("group", name=name)
+
+
+def asked(page: NotebookPage, server: FakeAnthropic, *calls: Call, read: str = "") -> Panel:
+    """Load the extension, and have the agent ask for changes."""
+    server.append(*changes(*calls, read=read))
+    panel = opened(page)
+    panel.ask("Go on")
+    return panel
+
+
+def press(proposed: Locator, key: str) -> None:
+    """Press a key in a proposal, once it takes an answer."""
+    button(proposed, "Reject")
+    proposed.focus()
+    proposed.page.keyboard.press(key)
+
+
+def reject(proposed: Locator, reason: str = "") -> None:
+    """Reject by click, with a reason."""
+    button(proposed, "Reject").click()
+    proposed.get_by_role("textbox", name="Why it is rejected").fill(reason)
+    proposed.locator(".deny").get_by_role("button", name="Reject").click()
+
+
+def box(found: Locator) -> FloatRect:
+    """Return where something stands in the window."""
+    there = found.bounding_box()
+    assert there is not None
+    return there
 
 
 def diff(page: NotebookPage, at: int = 0) -> Locator:
@@ -391,3 +432,345 @@ def test_a_cell_that_asks_the_agent_is_answered_in_the_edited_cell(
     expect(page.output_area(1)).to_contain_text("Done.", timeout=TURN_MS)
     expect(page.page.locator(".jp-Stdin-input")).to_have_count(0)
     assert source(page, "a") == NEW
+
+
+INSERT = call("insert_cell", source="y = 2\nz = 3", after="a")
+DELETE = call("delete_cell", cell_id="a")
+MOVE = call("move_cell", cell_id="a", after="c")
+THREE = (("a", "x = 1\nx"), ("b", "y = 1"), ("c", "# Title"))
+
+
+def test_a_new_cell_stands_where_it_would_be(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """Its whole source is drawn below its neighbour; a click on Accept makes the cell there."""
+    page = page_for(write(lab, "new.ipynb", server, *THREE))
+    panel = asked(page, server, INSERT)
+    proposed = group(page, "Proposed new code cell below cell 2 of 4: 2 lines")
+    expect(proposed).to_contain_text("New code cell +2, turn 1")
+    expect(proposed.locator(".cm-line").first).to_have_attribute("data-head", "1 +")
+    expect(proposed.locator(".cm-line").last).to_have_text("z = 3")
+    cell = page.page.locator(".jp-Notebook .jp-Cell")
+    above, below = box(cell.nth(1).locator(".jp-InputArea-editor")), box(cell.nth(2))
+    assert above["y"] + above["height"] <= box(proposed)["y"]
+    assert box(proposed)["y"] + box(proposed)["height"] <= below["y"] + below["height"]
+    assert ids(page) == ["load", "a", "b", "c"]
+    button(proposed, "Accept").click()
+    panel.wait_done()
+    expect(proposed).to_have_count(0)
+    assert [one for one in ids(page) if one not in ("load", "a", "b", "c")] == [ids(page)[2]]
+    assert source(page, ids(page)[2]) == "y = 2\nz = 3"
+    expect(page.page.get_by_text("Added by the agent, turn 1")).to_be_visible(timeout=TURN_MS)
+
+
+def test_a_new_cell_is_rejected_by_keys(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """R and a reason leave the notebook as it was; the letters make no cell of Lab's."""
+    page = page_for(write(lab, "new_no.ipynb", server, *THREE))
+    panel = asked(page, server, call("insert_cell", source="# New", cell_type="markdown"))
+    proposed = group(page, "Proposed new Markdown cell at the end: 1 line")
+    press(proposed, "r")
+    page.page.keyboard.type("a b")
+    page.page.keyboard.press("Enter")
+    panel.wait_done()
+    expect(proposed).to_have_count(0)
+    assert ids(page) == ["load", "a", "b", "c"]
+    assert results(server)[-1] == "Denied by the user: a b"
+
+
+def test_a_deletion_strikes_the_whole_cell(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The source is struck in place of the editor, the outputs named; the key A deletes it."""
+    page = page_for(write(lab, "delete.ipynb", server, ("a", "x = 1\nx"), ("b", "y = 1")))
+    page.run_cell(0)
+    page.run_cell(1)
+    panel = asked(page, server, DELETE, read="a")
+    proposed = group(page, "Proposed deletion of cell 2: 2 lines removed, with its outputs")
+    expect(proposed).to_contain_text("Delete cell 2 −2, with its outputs, turn 1")
+    expect(proposed.locator(".cm-deletedLine")).to_have_text(["x = 1", "x"])
+    expect(
+        page.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".jp-InputArea-editor")
+    ).to_be_hidden()
+    press(proposed, "a")
+    panel.wait_done()
+    assert ids(page) == ["load", "b"]
+    page.command("notebook:undo-cell-action")
+    assert source(page, "a") == "x = 1\nx"
+
+
+def test_a_deletion_is_rejected_and_stale_where_its_cell_changed(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """Of a rendered Markdown cell the source is struck; what was written since is not deleted."""
+    page = page_for(write(lab, "delete_no.ipynb", server, ("a", "# Title"), ("b", "y = 1")))
+    panel = asked(page, server, DELETE, read="a")
+    proposed = group(page, "Proposed deletion of cell 2 of 3: 1 line removed")
+    rendered = page.page.locator(".jp-MarkdownCell .jp-RenderedMarkdown h1")
+    expect(rendered).to_be_hidden()
+    button(proposed, "Accept")
+    page.page.evaluate(TYPE, ["a", "\nmine"])
+    expect(proposed).to_contain_text("Cell 2 of 3 changed since; showing both")
+    accept = proposed.get_by_role("button", name="Accept")
+    expect(accept).to_have_attribute("aria-disabled", "true")
+    press(proposed, "a")
+    expect(accept).to_be_visible()
+    reject(proposed, "it is mine")
+    panel.wait_done()
+    expect(rendered).to_be_visible()
+    assert source(page, "a") == "# Title\nmine"
+    assert results(server)[-1] == "Denied by the user: it is mine"
+
+
+def test_a_move_is_shown_at_both_places(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The cell says where it goes, its new place shows it whole; a click on Accept moves it."""
+    page = page_for(write(lab, "move.ipynb", server, *THREE))
+    panel = asked(page, server, MOVE)
+    proposed = group(page, "Proposed move of cell 2 of 4 below cell 4 of 4")
+    expect(proposed).to_contain_text("Cell 2 of 4 moves here turn 1")
+    expect(proposed.locator(".cm-line")).to_have_text(["x = 1", "x"])
+    cell = page.page.locator(".jp-Notebook .jp-Cell")
+    expect(cell.nth(3).get_by_role("group")).to_have_count(1)
+    mark = cell.nth(1).locator(".jctx-moves")
+    expect(mark).to_have_text("Moves below cell 4 of 4 · Show")
+    mark.get_by_role("button", name="Show").click()
+    expect(proposed).to_be_focused()
+    button(proposed, "Accept").click()
+    panel.wait_done()
+    assert ids(page) == ["load", "b", "c", "a"]
+    expect(page.page.locator(".jctx-moves, .jctx-proposal")).to_have_count(0)
+
+
+def test_a_move_to_the_top_is_rejected_by_keys(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """It is drawn above the first cell; Escape goes back, a second R and Enter send the no."""
+    page = page_for(write(lab, "move_no.ipynb", server, *THREE))
+    panel = asked(page, server, call("move_cell", cell_id="c"))
+    proposed = group(page, "Proposed move of cell 4 of 4 to the top")
+    assert box(proposed)["y"] < box(page.page.locator(".jp-InputArea-editor").first)["y"]
+    press(proposed, "r")
+    page.page.keyboard.press("Escape")
+    expect(proposed).to_be_focused()
+    page.page.keyboard.press("r")
+    page.page.keyboard.press("Enter")
+    panel.wait_done()
+    expect(page.page.locator(".jctx-moves, .jctx-proposal")).to_have_count(0)
+    assert ids(page) == ["load", "a", "b", "c"]
+
+
+def test_all_kinds_are_gone_through_and_answered_together(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """They stand from top to bottom as they will; Accept all makes them, each by its question."""
+    edit = call("edit_cell", cell_id="b", source="y = 2")
+    drop = call("delete_cell", cell_id="c")
+    first = call("insert_cell", source="one", after="a")
+    second = call("insert_cell", source="two", after="a")
+    server.append(reply(call("read_cell", cell_id="b"), call("read_cell", cell_id="c")))
+    page = page_for(write(lab, "all.ipynb", server, *THREE))
+    panel = asked(page, server, first, second, edit, drop)
+    bar = page.page.get_by_role("toolbar", name="Proposed edits")
+    expect(bar).to_contain_text("4 proposed edits 1 of 4", timeout=TURN_MS)
+    groups = page.page.locator(".jctx-proposal [role=group]")
+    expect(groups).to_have_count(4)
+    expect(groups.nth(0)).to_contain_text("two")
+    expect(groups.nth(1)).to_contain_text("one")
+    bar.get_by_role("button", name="Next edit").focus()
+    for at in (1, 2, 3, 0):
+        page.page.keyboard.press("j")
+        expect(groups.nth(at)).to_be_focused()
+        button(groups.nth(at), "Reject")
+    accept = bar.get_by_role("button", name="Accept all")
+    expect(accept).to_have_attribute("aria-disabled", "false")
+    accept.click()
+    panel.wait_done()
+    expect(bar).to_be_hidden()
+    order = [source(page, one) for one in ids(page)]
+    assert order[1:] == ["x = 1\nx", "two", "one", "y = 2"]
+
+
+def test_a_new_cell_whose_neighbour_goes_can_only_be_rejected(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """It says so at the end of the notebook; Reject all of the bar is not needed for one."""
+    page = page_for(write(lab, "lost.ipynb", server, *THREE))
+    panel = asked(page, server, INSERT)
+    proposed = group(page, "Proposed new code cell")
+    button(proposed, "Accept")
+    page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.deleteCell(1)"
+    )
+    expect(proposed).to_contain_text("The cell above it is gone")
+    button(proposed, "Reject")
+    accept = proposed.get_by_role("button", name="Accept")
+    expect(accept).to_have_attribute("aria-disabled", "true")
+    reject(proposed)
+    panel.wait_done()
+    assert ids(page) == ["load", "b", "c"]
+
+
+def test_a_change_that_is_answered_elsewhere_goes(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The panel's answer, Stop and the kernel's death each take what is drawn away."""
+    page = page_for(write(lab, "elsewhere.ipynb", server, *THREE))
+    panel = asked(page, server, MOVE)
+    drawn = page.page.locator(".jctx-moves, .jctx-proposal")
+    expect(drawn).to_have_count(2)
+    panel.allow()
+    panel.wait_done()
+    expect(drawn).to_have_count(0)
+    assert ids(page) == ["load", "b", "c", "a"]
+
+    server.append(reply(call("insert_cell", source="n", after="b")))
+    panel.ask("Again")
+    expect(drawn).to_have_count(1)
+    panel.stop_button.click()
+    panel.wait_done()
+    expect(drawn).to_have_count(0)
+
+    server.append(reply(call("insert_cell", source="n", after="b")))
+    panel.ask("Once more")
+    expect(drawn).to_have_count(1)
+    page.restart_kernel()
+    expect(drawn).to_have_count(0)
+    assert ids(page) == ["load", "b", "c", "a"]
+
+
+def test_a_change_in_a_collapsed_section_is_shown_by_the_bar(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """One that nobody can see is counted above the notebook; Next opens its section."""
+    page = page_for(write(lab, "section.ipynb", server, ("h", "# Part"), ("a", "x = 1")))
+    page.page.evaluate(
+        "() => {"
+        " window.jupyterapp.shell.currentWidget.content.widgets[1].headingCollapsed = true; }"
+    )
+    expect(page.page.locator(".jp-Notebook .jp-Cell").nth(2)).to_be_hidden()
+    panel = asked(page, server, INSERT)
+    bar = page.page.get_by_role("toolbar", name="Proposed edits")
+    expect(bar).to_contain_text("1 proposed edit")
+    proposed = page.page.locator(".jctx-proposal [role=group]")
+    expect(proposed).to_be_hidden()
+    bar.get_by_role("button", name="Next edit").click()
+    expect(proposed).to_be_focused()
+    expect(bar).to_be_hidden()
+    press(proposed, "a")
+    panel.wait_done()
+    assert len(ids(page)) == 4
+
+
+def test_a_change_far_off_in_a_windowed_notebook_is_found(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """Cells out of sight are not drawn there; the bar counts the change, and Next draws it."""
+    lab.write_settings("@jupyterlab/notebook-extension:tracker", '{"windowingMode": "full"}')
+    try:
+        more = [(f"c{n}", f"x_{n} = {n}") for n in range(200)]
+        page = page_for(write(lab, "windowed.ipynb", server, *more))
+        panel = asked(page, server, call("insert_cell", source="far = 1", after="c190"))
+        bar = page.page.get_by_role("toolbar", name="Proposed edits")
+        expect(bar).to_contain_text("1 proposed edit")
+        proposed = page.page.locator(".jctx-proposal [role=group]")
+        expect(proposed).to_have_count(0)
+        bar.get_by_role("button", name="Next edit").click()
+        expect(proposed).to_be_focused()
+        press(proposed, "a")
+        panel.wait_done()
+        at = ids(page).index("c190")
+        assert source(page, ids(page)[at + 1]) == "far = 1"
+    finally:
+        lab.write_settings("@jupyterlab/notebook-extension:tracker", "{}")
+
+
+def test_a_new_cell_is_still_proposed_after_a_reload_and_in_dark(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The page that comes back draws it once, in either theme."""
+    page = page_for(write(lab, "new_reload.ipynb", server, *THREE))
+    asked(page, server, INSERT)
+    button(group(page, "Proposed new code cell"), "Accept")
+    page.command("docmanager:save")
+    page.reload()
+    panel = Panel(page).open()
+    page.set_theme(dark=True)
+    proposed = group(page, "Proposed new code cell")
+    expect(proposed).to_have_count(1)
+    button(proposed, "Accept").click()
+    panel.wait_done()
+    assert len(ids(page)) == 5
+
+
+def test_a_script_answers_no_new_cell(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """Neither in the cell nor in the bar counts what is no person's press, or comes at once."""
+    page = page_for(write(lab, "script.ipynb", server, *THREE))
+    panel = opened(page)
+    page.page.evaluate(HOLD)
+    server.append(*changes(INSERT, call("insert_cell", source="end")))
+    panel.ask("Go on")
+    bar = page.page.get_by_role("toolbar", name="Proposed edits")
+    expect(bar).to_contain_text("2 proposed edits")
+    bar.get_by_role("button", name="Reject all").click(force=True)
+    groups = page.page.locator(".jctx-proposal [role=group]")
+    groups.first.focus()
+    page.page.keyboard.press("a")
+    expect(groups.locator(".top").get_by_role("button", name="Accept")).to_have_count(2)
+    page.page.wait_for_function("() => window.held.length >= 3")
+    page.page.evaluate("() => window.held.splice(0).forEach(act => act())")
+    all_of_them = bar.get_by_role("button", name="Reject all")
+    expect(all_of_them).to_have_attribute("aria-disabled", "false")
+    all_of_them.evaluate("node => node.click()")
+    bar.get_by_role("button", name="Accept all").evaluate("node => node.click()")
+    groups.first.evaluate(
+        "node => node.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }))"
+    )
+    expect(groups).to_have_count(2)
+    all_of_them.click()
+    panel.wait_done()
+    expect(groups).to_have_count(0)
+    assert ids(page) == ["load", "a", "b", "c"]
+
+
+def test_a_cell_that_goes_takes_what_is_drawn_in_it_along(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """A person deletes the cell that is to be edited: no script fails, the panel still asks."""
+    server.append(*proposes(("a", NEW)))
+    page = page_for(write(lab, "gone.ipynb", server, ("a", OLD), ("b", "y")))
+    panel = opened(page)
+    panel.ask("Go on")
+    button(diff(page), "Accept")
+    page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.deleteCell(1)"
+    )
+    expect(page.page.locator(".jctx-proposal")).to_have_count(0)
+    panel.begin_denial().press("Enter")
+    panel.wait_done()
+    assert page.errors == []
+
+
+def test_a_new_cell_is_answered_in_notebook_7(
+    lab: LabServer, page_for: PageFor, browser: Browser, server: FakeAnthropic
+) -> None:
+    """The same is drawn and answered in Notebook 7."""
+    path = write(lab, "seven_new.ipynb", server, *THREE)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    blank = context.new_page()
+    try:
+        errors: list[str] = []
+        blank.on("pageerror", lambda error: errors.append(str(error.stack)))
+        page = NotebookPage(blank, f"{lab.url}/notebooks/{path}")
+        panel = asked(page, server, INSERT)
+        proposed = group(page, "Proposed new code cell below cell 2 of 4: 2 lines")
+        button(proposed, "Accept").click()
+        panel.wait_done()
+        assert len(ids(page)) == 5
+        assert [error for error in errors if "jupyter-ctx" in error] == []
+    finally:
+        context.close()

@@ -80,7 +80,7 @@ function putBelowInput(cell: Cell, node: HTMLElement): void {
 
 /** As one more cell: the node is part of its neighbour, so that Lab knows how high that is. */
 function placeAsCell(cell: Cell, at: ISpot['at'], node: HTMLElement): void {
-  node.classList.add('jctx-below', at === 'top' ? 'jctx-new-top' : 'jctx-new');
+  node.classList.add('jctx-below', at === 'top' ? 'jctx-ghost-top' : 'jctx-ghost');
   if (node.parentNode !== cell.node) {
     if (at === 'top') {
       cell.node.prepend(node);

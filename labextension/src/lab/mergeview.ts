@@ -12,6 +12,9 @@ import type { CodeMirrorEditor } from '@jupyterlab/codemirror';
 
 import { DIFF, diffLines, oldNumbers, rowHead } from '../edits';
 
+/** The words of a line that is taken out, without its indentation. */
+const STRUCK = Decoration.mark({ class: 'jctx-struck' });
+
 /** What is not seen, or moves what is: drawn as a dot that says its code. */
 const DECEPTIVE =
   /(?! )\p{Zs}|\p{Default_Ignorable_Code_Point}|[\u2028-\u202e\u2800\ufff0-\ufffb]/gu;
@@ -55,13 +58,15 @@ export function drawWhole(
 ): EditorView {
   const lines = source.split('\n');
   const digits = String(lines.length).length;
-  const name = { '+': 'cm-changedLine', '−': 'cm-deletedLine jctx-struck', ' ': '' }[sign];
+  const name = { '+': 'cm-changedLine', '−': 'cm-deletedLine', ' ': '' }[sign];
   let from = 0;
-  const heads = lines.map((line, at) => {
+  const drawings = lines.flatMap((line, at) => {
     const head = `${String(at + 1).padStart(digits)} ${sign}`;
     const drawn = Decoration.line({ class: name, attributes: { 'data-head': head } }).range(from);
+    const text = from + line.length - line.trimStart().length;
+    const end = from + line.trimEnd().length;
     from += line.length + 1;
-    return drawn;
+    return sign === '−' && text < end ? [drawn, STRUCK.range(text, end)] : [drawn];
   });
   return new EditorView({
     parent,
@@ -73,7 +78,7 @@ export function drawWhole(
       highlightSpecialChars({ addSpecialChars: DECEPTIVE }),
       cell ? languageOf(cell) : [],
       jupyterTheme,
-      EditorView.decorations.of(Decoration.set(heads)),
+      EditorView.decorations.of(Decoration.set(drawings)),
       EditorView.editorAttributes.of({ style: `--jctx-head: ${digits + 3}ch` })
     ]
   });
