@@ -340,7 +340,7 @@ def find_overflow(refusal: Refusal) -> tuple[int | None, int | None] | None:
     actual, limit = fields.get("n_prompt_tokens"), fields.get("n_ctx")
     if isinstance(actual, int) and isinstance(limit, int):
         return actual, limit
-    words = re.sub(r"(?<=\d),(?=\d)", "", refusal.words)
+    words = _plain_figures(refusal.words)
     if (together := _find_together(words)) is not None:
         prompt, _, window = together
         return (prompt, window) if prompt > window else (None, window)
@@ -357,11 +357,16 @@ def find_room(words: str) -> int | None:
     """Return how many tokens are left for an answer, where only prompt and answer together were
     over the window; None where it was anything else.
     """
-    together = _find_together(re.sub(r"(?<=\d),(?=\d)", "", words))
+    together = _find_together(_plain_figures(words))
     if together is None:
         return None
     prompt, _, window = together
     return window - prompt if window > prompt else None
+
+
+def _plain_figures(words: str) -> str:
+    """Return `words`, figures without commas, and without those that count no tokens."""
+    return re.sub(r"\d{13,}", "", re.sub(r"(?<=\d),(?=\d)", "", words))
 
 
 def _find_together(words: str) -> tuple[int, int, int] | None:

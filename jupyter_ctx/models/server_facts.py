@@ -32,6 +32,9 @@ WINDOW_FIELDS: Final = (
 )
 OUTPUT_FIELDS: Final = ("max_completion_tokens", "max_output_tokens", "max_output_length")
 
+MOST_TOKENS: Final = 100_000_000
+"""A window over this is none: some servers write the largest number there is for "no limit"."""
+
 FACTS_TIMEOUT_S: Final = 10.0
 """For questions a turn can do without: facts of the model and a count."""
 LOAD_TIMEOUT_S: Final = 120.0
@@ -171,10 +174,10 @@ def read_show(answer: Json) -> Told:
 
     The length the model was trained for is not the window it is loaded with.
     """
-    set_ = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters", "")), re.M)
+    set_ = re.search(r"^num_ctx\s+(\d{1,9})\b", str(answer.get("parameters", "")), re.M)
     able = answer.get("capabilities")
     sees = "vision" in able if isinstance(able, list) else None
-    return Told(int(set_[1]) if set_ else None, None, sees)
+    return Told(_count(int(set_[1])) if set_ else None, None, sees)
 
 
 def read_ps(answer: Json, model: str) -> int | None:
@@ -209,4 +212,6 @@ def _as_object(value: object) -> Json:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 < value <= MOST_TOKENS else None

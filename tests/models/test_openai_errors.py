@@ -586,3 +586,11 @@ def test_a_key_in_the_servers_words_is_not_shown() -> None:
 def test_what_is_none_of_ours_stays_what_it_is() -> None:
     """A fault of this program is not dressed up as one of the provider's."""
     assert translate(KeyError("x"), WHERE) is None
+
+
+def test_figures_that_count_no_tokens_are_none() -> None:
+    """A figure of thousands of digits in a server's words is not read, and breaks nothing."""
+    found = answer(400, error(f"prompt is too long: {'9' * 5_000} tokens > 8 maximum"))
+
+    assert isinstance(found, PromptTooLongError)
+    assert (found.actual_tokens, found.limit_tokens) == (None, None)

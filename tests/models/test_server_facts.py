@@ -205,3 +205,13 @@ async def test_a_server_that_still_loads_is_asked_again() -> None:
         await model.aclose()
 
     assert (facts.window_tokens, facts.window_source) == (9_000, "server")
+
+
+def test_a_window_that_cannot_be_is_unknown() -> None:
+    """The largest number there is, zero or less, and figures of many digits are no window."""
+    for lie in (2**63 - 1, 10**30, 0, -1, True, "4096", 4096.0):
+        assert read_entry({"max_model_len": lie}) == Told()
+        assert read_props({"n_ctx": lie}).window_tokens is None
+        assert read_ps({"models": [{"name": "m", "context_length": lie}]}, "m") is None
+    assert read_show({"parameters": f"num_ctx {'9' * 5_000}"}).window_tokens is None
+    assert read_show({"parameters": "num_ctx 0"}).window_tokens is None
