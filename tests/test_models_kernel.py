@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,21 @@ def test_a_switch_is_priced_before_it_is_made(kernel):
     assert "Nothing is switched" in one
     assert "is no name of a model" in said(kernel, "/model <x>?")
     assert "Demo model" in said(kernel, "/model")
+
+
+@pytest.mark.parametrize("set_", ["openai:", "../x", "  "])
+def test_a_model_that_cannot_be_is_left_by_the_command(tmp_path, set_):
+    """Where settings name no usable model, prompts say so, and `/model demo` is the way out."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "settings.json").write_text(json.dumps({"model": set_, "permissions": "auto"}))
+    with running_kernel(tmp_path, {"JUPYTER_CTX_HOME": str(home)}) as kernel:
+        kernel.execute("%load_ext jupyter_ctx")
+
+        assert "UsageError" in said(kernel, "Run `1 + 1`.")
+        assert "UsageError" in said(kernel, "/model")
+        assert "Demo model" in said(kernel, "/model demo")
+        assert "It returned" in said(kernel, "Run `1 + 1`.")
 
 
 def test_what_is_missing_for_a_cloud_is_said_in_the_cell(kernel):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from ..config import PermissionMode
 from ..core.context import CONTEXT_MIME
 from ..core.events import CompactionFailed, CtxEvent
-from ..errors import PromptError
+from ..errors import ConfigError, PromptError
 from . import reports, wayback, words
 from .markdown import escape
 
@@ -391,8 +391,15 @@ def _permission_choices(host: Host) -> Sequence[str]:
 
 
 def _model(host: Host, argument: str) -> Shown:
-    session = host.session
-    if argument.endswith("?"):
+    asks = argument.endswith("?")
+    try:
+        session = host.session
+    except ConfigError as error:
+        if error.name != "model" or not argument or asks:
+            raise
+        host.put_setting("model", argument)  # the way out of a setting that names no usable model
+        session = host.session
+    if asks:
         switch = session.plan_switch(argument.rstrip("? "))
         return _said(*wayback.switch_lines(session, switch))
     before = session.model_name
