@@ -11,10 +11,10 @@ from jupyter_ctx.core.ports import ModelFacts
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import BusyError, PromptError, PromptTooLongError
 from jupyter_ctx.testing import MemoryStore, ScriptedModel, make_session, reply
-from tests.fake_anthropic import FakeAnthropic
+from tests.both import assert_append_only, on_both
 from tests.fake_anthropic import reply as answer
-from tests.fake_anthropic.checks import assert_append_only, assert_healthy
 from tests.talk import run, talk
+from tests.wire import is_summary
 
 PIN = 'Amounts are in cents, "never" dollars;\n  VAT is 7 %.'
 
@@ -24,14 +24,15 @@ def sent(model, text):
     return sum(text_of(m.content).count(text) for m in model.requests[-1].messages)
 
 
+@on_both
 @pytest.mark.parametrize("tail_tokens", [0, 4_000])
-def test_three_compactions_keep_a_pin_verbatim_once(tail_tokens):
+def test_three_compactions_keep_a_pin_verbatim_once(fake, tail_tokens):
     """A pin made in mid-conversation is in every later request exactly once."""
     big = "many words about it " * 700
     script = []
     for n in range(3):
         script += [answer(big), answer(big), answer(big), f"Summary {n}.", f"After {n}."]
-    with FakeAnthropic(script) as server, talk(server, tail_tokens=tail_tokens) as session:
+    with fake(script) as server, talk(server, tail_tokens=tail_tokens) as session:
         for n in range(3):
             run(session, f"first {n}")
             if not n:
@@ -45,19 +46,21 @@ def test_three_compactions_keep_a_pin_verbatim_once(tail_tokens):
         assert held == [0] + [1] * (len(held) - 1)
         assert len(session.transcript.compactions) == 3
         assert not server.unused
-        assert_healthy(server)
+        assert not server.refused
+        assert_append_only(server.messages, is_summary)
 
 
-def test_a_pin_is_told_with_the_next_prompt_and_only_appended():
+@on_both
+def test_a_pin_is_told_with_the_next_prompt_and_only_appended(fake):
     """A pin rewrites nothing: it is one block before the user's own words, told once."""
-    with FakeAnthropic(["Hi.", "Yes.", "Still."]) as server, talk(server) as session:
+    with fake(["Hi.", "Yes.", "Still."]) as server, talk(server) as session:
         run(session, "hi")
         assert session.pin(f"  {PIN}\n") == 1
         run(session, "and?")
         run(session, "still?")
         prompt = session.transcript.prompts[2]
 
-        assert assert_append_only(server.messages) == []
+        assert assert_append_only(server.messages) == 0
         assert [block.part for block in prompt.content] == ["notebook", "conversation"]
         assert prompt.content[0].text == pin_notice(1, PIN)
         assert words_of(prompt) == "and?"
