@@ -326,7 +326,7 @@ def _compact(service: PanelService, call: Call, args: Args) -> None:
 
 def _undo_edit(service: PanelService, call: Call, args: Args) -> None:
     tool_use_id = args.get("tool_use_id")
-    n = service.find_edit(None if tool_use_id is None else _text(args, "tool_use_id"))
+    n = service.entries.find_edit(None if tool_use_id is None else _text(args, "tool_use_id"))
     session = _session(service)
     _run_once(service, call, lambda: session.run_undo(n), lambda undo: {"n": undo.entry.n})
 

@@ -17,17 +17,8 @@ from contextlib import aclosing
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..core.blocks import Json, ToolResult, ToolUse, tool_results, tool_uses
-from ..core.entries import (
-    EditEntry,
-    EditUndoneEntry,
-    Entry,
-    MessageEntry,
-    PlanEntry,
-    RewindEntry,
-    SummaryEditEntry,
-    SummaryUndoEntry,
-)
+from ..core.blocks import Json, ToolUse, tool_uses
+from ..core.entries import MessageEntry
 from ..core.events import (
     CompactionFinished,
     CompactionStarted,
@@ -49,10 +40,11 @@ from . import ops
 from .calls import Call, RefusedError, answer_to, refusal_of
 from .door import Door
 from .log import PanelLog
+from .new_entries import NewEntries
 from .prompts import Prompt, Work, label_of
 from .questions import Questions
 from .sink import PanelSink
-from .wire import Around, Decision, Item, cut, item_of, plan_changed, result_counted
+from .wire import Around, Decision, Item, cut, item_of
 
 if TYPE_CHECKING:
     from ..ipython.agent import Agent
@@ -90,6 +82,7 @@ class PanelService:
         self.complete_mention = complete_mention
         self.questions = Questions(self.tell)
         self.log = PanelLog(door.epoch, door.tell, agent.bridge.post)
+        self.entries = NewEntries(agent, self.log, self.tell)
         self._idle = idle
         self._count_names = count_names
         self._lock = threading.RLock()
@@ -109,10 +102,7 @@ class PanelService:
         self._sink: PanelSink | None = None
         self._inputs: dict[str, Json] = {}
         self._decisions: dict[str, Decision] = {}
-        self._edited_by: dict[int, str] = {}
         self._doing: set[asyncio.Task[None]] = set()
-        self._seen_entries = 0
-        self._seen_session: str | None = None
         agent.panel = self
         if agent.current is not None:
             self._skip_entries(agent.current)
@@ -302,7 +292,7 @@ class PanelService:
             job.on_end(error)
         elif job is not None and error is not None:
             self._fail(job, error)
-        self._tell_changes()
+        self.entries.tell_new()
 
     def _fail(self, prompt: Prompt, error: BaseException) -> None:
         """A prompt could not run: it waits again if something else was first, else goes back."""
@@ -403,7 +393,7 @@ class PanelService:
                 self._turn = turn
                 self._inputs.clear()
             case StepStarted() | CompactionStarted() | TurnFinished():
-                self._tell_changes()  # the results of the step before are recorded now
+                self.entries.tell_new()  # the results of the step before are recorded now
             case ToolStarted(tool_use_id=tool_use_id, input=given):
                 self._running_tool, self._inputs[tool_use_id] = tool_use_id, given
                 self._sink = None
@@ -419,7 +409,7 @@ class PanelService:
             case TurnStarted(turn=turn):
                 self._tell_notes(turn)
             case ToolFinished(tool_use_id=tool_use_id):
-                self._tell_changes(tool_use_id)
+                self.entries.tell_new(tool_use_id)
             case TurnFinished():
                 self.tell(self.describe_session())
             case _:
@@ -473,7 +463,7 @@ class PanelService:
         """Nothing runs any more, or a `%agent` cell has ended: what waits is next."""
         self.awaits_page = False
         if not self._is_closed:
-            self._tell_changes()
+            self.entries.tell_new()
             self._start_next()
 
     def take_session(self, *, is_first: bool) -> None:
@@ -574,77 +564,8 @@ class PanelService:
         }
 
     def _skip_entries(self, session: Session) -> None:
-        self._seen_session = session.id
-        self._seen_entries = len(session.transcript.entries)
         self._turn = session.transcript.turn
-        self._edited_by = {}
-
-    def _tell_changes(self, tool_use_id: str = "") -> None:
-        """Tell what the newest entries say that no event does: edits, undos, summaries, rewinds."""
-        session = self.agent.current
-        if session is None or session.id != self._seen_session:
-            return
-        entries = session.transcript.entries
-        with self._lock:
-            new, self._seen_entries = entries[self._seen_entries :], len(entries)
-        for entry in new:
-            for item in self._changes_of(entry, tool_use_id):
-                self.tell(item)
-
-    def _changes_of(self, entry: Entry, tool_use_id: str) -> list[Item]:
-        match entry:
-            case EditEntry(n=n, turn=turn, edit=edit):
-                self._edited_by[n] = tool_use_id
-                is_cell = edit.kind == "cell"
-                return [
-                    {
-                        "kind": "edit_made",
-                        "turn": turn,
-                        "tool_use_id": tool_use_id,
-                        "cell_id": edit.target if is_cell else None,
-                        "path": None if is_cell else edit.target,
-                    }
-                ]
-            case MessageEntry(turn=turn, message=message):
-                return self._counts_of(turn, tool_results(message))
-            case EditUndoneEntry(n=n):
-                return [{"kind": "edit_undone", "tool_use_id": self._edited_by.get(n, "")}]
-            case SummaryEditEntry(n=n):
-                return [{"kind": "summary_changed", "n": n, "condition": "edited"}]
-            case SummaryUndoEntry(n=n):
-                return [{"kind": "summary_changed", "n": n, "condition": "undone"}]
-            case PlanEntry(turn=turn, items=items, by="user"):
-                return [plan_changed(turn, items)]
-            case RewindEntry(turn=turn):
-                self.log.forget(turn)
-                current = self.agent.current
-                plan = () if current is None else current.plan
-                return [{"kind": "rewound", "turn": turn}, plan_changed(turn, plan)]
-            case _:
-                return []
-
-    def _counts_of(self, turn: int, results: Sequence[ToolResult]) -> list[Item]:
-        session = self.agent.current
-        if session is None or not results:
-            return []
-        count = session.estimate_tokens
-        counts = self.agent.bridge.look(lambda: [count(result) for result in results])
-        return [
-            result_counted(turn, result.tool_use_id, tokens)
-            for result, tokens in zip(results, counts, strict=True)
-        ]
-
-    def find_edit(self, tool_use_id: str | None) -> int | None:
-        """Return the number of the edit a call made; None: the last one.
-
-        Raises RefusedError if that call made none in this kernel's life.
-        """
-        if tool_use_id is None:
-            return None
-        found = [n for n, one in self._edited_by.items() if one == tool_use_id]
-        if not found:
-            raise RefusedError("gone", "Which edit this call made is not known any more.")
-        return found[-1]
+        self.entries.skip(session)
 
 
 def _calls_behind(use: ToolUse, calls: Sequence[ToolUse]) -> Sequence[ToolUse]:
