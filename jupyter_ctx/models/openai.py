@@ -8,6 +8,7 @@ client and how it is called are those of every SDK (`sdk_model`).
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -53,6 +54,9 @@ OLLAMA_URL: Final = "http://127.0.0.1:11434/v1"
 
 MOST_LEARNT: Final = 4
 """How often one call is sent again for what a server does not take: once for each such thing."""
+
+AFTERWORD_S: Final = 5.0
+"""How long usage may be waited for behind a whole reply, in seconds."""
 
 LEAST_ROOM: Final = 1_024
 """Tokens of an answer for which a prompt that fits is not compacted."""
@@ -205,12 +209,16 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
         return await self._translated(stack.enter_async_context(opening))
 
     async def _chunks(self, response: Any, reader: ReplyReader) -> AsyncIterator[Json]:
-        """Yield the chunks up to `[DONE]` or the end; nothing that fails behind a whole reply."""
+        """Yield the chunks up to `[DONE]` or the end; nothing that fails behind a whole reply.
+
+        Some servers then leave the connection open and say nothing more.
+        """
         lines = SseLines()
         pieces = response.iter_bytes()
         while True:
             try:
-                piece = await anext(pieces, None)
+                wait_s = AFTERWORD_S if reader.is_ended else None
+                piece = await asyncio.wait_for(_next(pieces), wait_s)
                 datas = list(lines.finish() if piece is None else lines.feed(piece))
             except Exception as error:
                 if reader.is_ended:
@@ -228,6 +236,10 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
                 yield chunk
             if piece is None:
                 return
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(pieces, None)
 
 
 # Finding out -----------------------------------------------------------------------------------

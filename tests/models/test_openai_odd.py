@@ -100,6 +100,21 @@ async def test_an_answer_in_any_form_is_read(how: str) -> None:
     assert deltas[-1].stop_reason == "end_turn"
 
 
+async def test_a_connection_left_open_behind_a_reply_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that ends its answer and neither says so nor hangs up is not waited for."""
+    monkeypatch.setattr("jupyter_ctx.models.openai.AFTERWORD_S", 0.1)
+    whole = data(chunk(content="Fine."), chunk("stop"), USED)
+    with RawServer(Answer(pieces=[whole], ending="stall")) as server:
+        deltas = await ask(f"{server.url}/v1")
+        assert server.hung_up.wait(20)
+
+    assert message_of(deltas).content == (Text("Fine."),)
+    assert isinstance(deltas[-1], ReplyDone)
+    assert deltas[-1].usage.input_tokens == 7
+
+
 def error(message: object, **fields: object) -> dict[str, Any]:
     """Return an error in OpenAI's form."""
     return {"error": {"message": message, **fields}}
