@@ -15,6 +15,7 @@ from .moment import Moment
 from .ports import Delta, Request
 from .recovery import next_wait
 from .reply import Reply
+from .tokens import LEAST_RATIO
 from .usage import Usage
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ CUT_CURE = (
     "Give it a longer context (Ollama: `OLLAMA_CONTEXT_LENGTH`; llama.cpp: `--ctx-size`; LM "
     "Studio: the model's context length), or set `window_tokens` to the one it has, so that the "
     "conversation is compacted in time."
+)
+TOOLS_CURE = (
+    "The template of a model that was not made for tools has no place for them: it then answers in "
+    "words alone, and another model acts. If this one does call tools: " + CUT_CURE
 )
 
 
@@ -137,10 +142,11 @@ def _warn_if_cut(engine: Engine, usage: Usage | None) -> None:
     """Say once that the provider seems to have left out a part of the prompt without a word."""
     counted = usage.input_tokens if usage else None
     estimate = engine.meter.find_cut(counted, engine.transcript)
-    if estimate is not None and counted is not None:
-        engine.note(
-            "warning",
-            f"The server counted {counted:,} tokens of a prompt of about {estimate:,}: it seems to "
-            "leave out its beginning.",
-            CUT_CURE,
-        )
+    if estimate is None or counted is None:
+        return
+    said = f"The server counted {counted:,} tokens of a prompt of about {estimate:,}: it seems to "
+    rest = estimate - engine.meter.parts(engine.transcript)["tools"]
+    if LEAST_RATIO * rest <= counted <= rest / LEAST_RATIO:
+        engine.note("warning", said + "leave out the tools, or its beginning.", TOOLS_CURE)
+    else:
+        engine.note("warning", said + "leave out its beginning.", CUT_CURE)

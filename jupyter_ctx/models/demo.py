@@ -71,6 +71,10 @@ class DemoModel:
         for word in told:
             if (fault := make_fault(word)) is not None:
                 raise fault
+        if demo_faults.REFUSE in told:
+            usage = self._usage(request, ())
+            yield ReplyDone("refusal", usage, detail=demo_faults.REFUSED)
+            return
         blocks = self._answer(request, thinks=demo_faults.THINK in told)
         if demo_faults.LONG in told:
             blocks = tuple(block for block in blocks if isinstance(block, Text))[:1]
@@ -80,9 +84,7 @@ class DemoModel:
             yield BlockDone(block)
         calls = any(isinstance(block, ToolUse) for block in blocks)
         reason = "tool_use" if calls else "end_turn"
-        if demo_faults.REFUSE in told:
-            reason = "refusal"
-        elif demo_faults.LONG in told:
+        if demo_faults.LONG in told:
             reason = "max_tokens"
         if reason == "end_turn" and not _is_compaction(request):
             self._faulted.clear()  # the prompt is answered

@@ -43,6 +43,7 @@ WORDS: Final[Mapping[str, str]] = {
 LASTING: Final = frozenset({THINK, REFUSE, "key"})
 """What holds for every call of a prompt; the others come once."""
 _COMMAND: Final = re.compile(r"\bdemo: *([a-z]+)\b", re.I)
+REFUSED: Final = "It is the demo model, as asked: send the prompt without `demo: refuse`."
 THOUGHT: Final = (
     "The prompt asks me to think. I am a script: what I do next is settled by its words, and "
     "this text is here so that thinking can be seen."

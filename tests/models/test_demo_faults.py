@@ -9,10 +9,11 @@ from jupyter_ctx.core.events import (
     CompactionFinished,
     RetryScheduled,
     StepDiscarded,
+    TextDelta,
     ThinkingDelta,
     ToolStarted,
 )
-from jupyter_ctx.models.demo_faults import WAIT_S, WORDS, find_commands
+from jupyter_ctx.models.demo_faults import REFUSED, WAIT_S, WORDS, find_commands
 from jupyter_ctx.testing import FakeKernel
 from tests.models.test_demo import demo_session, run
 from tests.wire import of
@@ -91,10 +92,12 @@ def test_a_refused_key_ends_the_turn_each_time(session):
 
 
 def test_a_refusal_ends_the_turn(session):
-    """A provider that refuses to answer ends the turn, and the next one is as ever."""
+    """A refusal ends the turn with what to do and no half an answer; the next is as ever."""
     events = run(session, "demo: refuse")
 
     assert events[-1].stop_reason == "refusal"
+    assert events[-1].error == f"The provider refused to answer. {REFUSED}"
+    assert not of(events, TextDelta)
     assert run(session, "Run `1 + 1`.")[-1].outcome == "done"
 
 

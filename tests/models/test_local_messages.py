@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_ctx.config import make_settings
 from jupyter_ctx.core.blocks import Text, images_of, user
-from jupyter_ctx.core.calls import CUT_CURE
+from jupyter_ctx.core.calls import CUT_CURE, TOOLS_CURE
 from jupyter_ctx.core.events import CompactionFinished, NoteAdded
 from jupyter_ctx.core.ports import ModelFacts, Request, ToolOutput
 from jupyter_ctx.core.redact import Redactor
@@ -106,6 +106,25 @@ def test_a_prompt_cut_without_a_word_is_said_once():
 
     assert [len(each) for each in notes] == [1, 0, 0]
     assert "2,048 tokens" in notes[0][0].title
+
+
+def test_tools_left_out_without_a_word_are_named():
+    """Where the count is that of the prompt without its tools, the warning says so, once."""
+    counted = {
+        "input_tokens": 1_000,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+    script = [reply("Hm.", usage=counted)] * 2
+    tools = FakeTools(**{f"tool_{number}": lambda: "done" for number in range(200)})
+    local = FakeLocal(script, window=200_000)
+    with local as server, plain_talk(server, model="local", tools=tools) as session:
+        events = [run(session, "w " * 600), run(session, "And?")]
+    notes = [of(each, NoteAdded) for each in events]
+
+    assert [[note.detail for note in each] for each in notes] == [[TOOLS_CURE], []]
+    assert "1,000 tokens" in notes[0][0].title
+    assert "leave out the tools" in notes[0][0].title
 
 
 @pytest.mark.parametrize("says", ["before", "by a refusal"])
