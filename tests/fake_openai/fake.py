@@ -43,6 +43,7 @@ class FakeOpenAI(FakeAnthropic):
         self.tells = True
         self.signed: set[str] = set()
         self._cached: set[str] = set()
+        self._is_loaded = False
 
     @property
     def url(self) -> str:
@@ -94,6 +95,6 @@ class FakeOpenAI(FakeAnthropic):
                 return {"done": True}
             case "ollama", "/api/ps":
                 loaded = {"name": name, "context_length": model.window}
-                return {"models": [loaded] if getattr(self, "_is_loaded", False) else []}
+                return {"models": [loaded] if self._is_loaded else []}
             case _:
                 return None

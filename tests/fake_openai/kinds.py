@@ -54,7 +54,7 @@ class ServerError(ApiError):
         given = self.type if self.status == 200 else None
         match self.kind.name:
             case "vllm":
-                kind = given or "BadRequestError" if self.status == 400 else "Error"
+                kind = (given or "BadRequestError") if self.status == 400 else "Error"
                 inner = {"message": self.message, "type": kind, "param": None, "code": self.status}
                 return {"error": inner}
             case "llama.cpp":
