@@ -100,8 +100,7 @@ def _make_openai(
         raise ConfigError(f"{name!r} names no model: write {name}NAME.", name="model")
     if find_spec("openai") is None:
         raise ConfigError(
-            f"Model {name!r} needs OpenAI's SDK: run `pip install 'jupyter-ctx[openai]'` and "
-            "restart the kernel.",
+            f"Model {name!r} needs OpenAI's SDK: run `pip install openai` and restart the kernel.",
             name="model",
         )
     from .openai import OpenAIModel
