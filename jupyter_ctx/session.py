@@ -78,7 +78,7 @@ from .core.summaries import Undo, plan_edit, plan_undo, summary_to_json
 from .core.switch import Switch, find_speaker, plan_switch
 from .core.toolset import describe_tools
 from .core.transcript import Transcript
-from .core.usage import Prices, Usage
+from .core.usage import Costs, Prices, Usage
 from .core.window import Limits
 from .errors import (
     AuthError,
@@ -252,6 +252,11 @@ class Session:
     def total_cost_usd(self) -> float | None:
         """What the session has cost; None once a call's price was not known."""
         return self._engine.cost_usd
+
+    @property
+    def total_costs(self) -> Costs | None:
+        """The same by what is charged for, in USD."""
+        return self._engine.costs
 
     @property
     def hooks(self) -> SessionHooks:

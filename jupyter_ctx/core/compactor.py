@@ -12,10 +12,11 @@ from dataclasses import replace
 from ..errors import CompactionError, ModelError
 from . import compaction as pure
 from .around import after_compaction, remember, restart_session
-from .blocks import Message, without_images
+from .blocks import PARTS, Message, without_images
 from .calls import new_reply
 from .compaction_plan import NothingToDropError, Plan, find_plan
 from .compaction_request import Attempt, ask_summary
+from .counts import apportion
 from .engine import Engine
 from .entries import CompactionEntry, CompactionFailedEntry, MessageEntry
 from .events import CompactionFailed, CompactionFinished, CompactionStarted, CtxEvent
@@ -65,7 +66,7 @@ async def conclude(
     entry = await _build_entry(engine, attempt, plan, summary, started, told)
     renewed = renew_tools(engine, entry)
     if renewed is not None:
-        entry = replace(entry, tokens_after=entry.tokens_after + renewed[1])
+        entry = _with_tools(entry, renewed[1])
     engine.record(entry)
     if renewed is not None:
         engine.record(renewed[0])
@@ -129,6 +130,7 @@ async def _build_entry(
         reinjected=items,
         focus=attempt.focus or None,
         missing=missing,
+        parts_before=tuple(engine.meter.share_request(transcript.view, plan.used_tokens).values()),
     )
     after = [message, *kept_messages(transcript.view, entry)]
     tokens_after = engine.meter.estimate_request(after)
@@ -136,7 +138,16 @@ async def _build_entry(
         raise CompactionError(
             f"It would free nothing: {tokens_after:,} tokens after, {plan.used_tokens:,} before."
         )
-    return replace(entry, tokens_after=tokens_after)
+    parts_after = tuple(engine.meter.share_request(after, tokens_after).values())
+    return replace(entry, tokens_after=tokens_after, parts_after=parts_after)
+
+
+def _with_tools(entry: CompactionEntry, more: int) -> CompactionEntry:
+    """Return the entry of a compaction behind which the tools take `more` tokens (or less)."""
+    total = entry.tokens_after + more
+    parts = dict(zip(PARTS, entry.parts_after, strict=True))
+    weights = {**parts, "tools": max(0, parts["tools"] + more)}
+    return replace(entry, tokens_after=total, parts_after=tuple(apportion(weights, total).values()))
 
 
 def _bounded(engine: Engine, summary: str, budget_tokens: int) -> str:

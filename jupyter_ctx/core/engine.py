@@ -55,7 +55,7 @@ from .recovery import RetryLimits
 from .redact import Redactor
 from .tokens import LEAST_RATIO, SAFETY, TokenMeter, Used, Weight
 from .transcript import Transcript
-from .usage import Prices, Usage
+from .usage import Costs, Prices, Usage
 from .window import LEAST_OUTPUT, Limits, is_stuck, reserve_tokens, window_of
 
 LEAST_MOST_BYTES = 500_000
@@ -110,7 +110,7 @@ class Engine:
     """One session: its transcript, what it knows of the model, and its ports.
 
     `entries` are those of the stored session. `turn` is the newest one begun. `prices` gives the
-    prices of a model by name. `spent` and `cost_usd` are totals of the session; the cost is None
+    prices of a model by name. `spent` and `costs` are totals of the session; the costs are None
     once a call's price was not known. `requested` is when the last request began that was
     answered, `reply_ids` the newest reply's id by model. `whole_edits` are the edits of this
     process that the transcript has not whole, by number. `start_words` are what the
@@ -142,7 +142,7 @@ class Engine:
         self.most_bytes = MOST_BYTES
         self.reply_ids: dict[str | None, str] = {}
         self.spent = Usage()
-        self.cost_usd: float | None = 0.0
+        self.costs: Costs | None = Costs()
         self._prices = prices
         self.notes: list[NoteAdded | MemoryChanged] = []
         self.streaming_chars = 0
@@ -216,9 +216,16 @@ class Engine:
                 return
         if usage is not None:
             self.spent = self.spent + usage
-            cost = self.price(usage, model)
-            known = self.cost_usd is not None and cost is not None
-            self.cost_usd = (self.cost_usd or 0.0) + (cost or 0.0) if known else None
+            prices = self._prices(model or self.transcript.model)
+            if prices is None or self.costs is None or not usage.has_price:
+                self.costs = None
+            else:
+                self.costs = self.costs + prices.costs(usage)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the session cost so far; None once a call's price was not known."""
+        return None if self.costs is None else self.costs.total
 
     def price(self, usage: Usage, model: str | None = None) -> float | None:
         """Return what one call cost, None if its model's price or its length is not known.

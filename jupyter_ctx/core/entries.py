@@ -122,6 +122,8 @@ class CompactionEntry:
     stays; without its thinking if `drop_thinking`, and with a line in place of each image if
     `drop_images`. `n` counts from 1 within the session.
     `missing` are the names in the summary that did not exist in the kernel then.
+    `parts_before` and `parts_after` share out the tokens before and after, in the order of `PARTS`;
+    empty in sessions stored before they were told.
     """
 
     at: float
@@ -143,6 +145,8 @@ class CompactionEntry:
     focus: str | None = None
     missing: tuple[str, ...] = ()
     drop_images: bool = False
+    parts_before: tuple[int, ...] = ()
+    parts_after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

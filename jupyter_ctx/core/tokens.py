@@ -265,11 +265,14 @@ class TokenMeter:
 
     def parts(self, transcript: Transcript) -> dict[Part, int]:
         """Return what each part of the gauge holds; they add up to `used(transcript).total`."""
-        count = self._count_all(transcript.view)
-        weights = {
-            part: count.raw.get(part, 0) * self.factor + count.fixed.get(part, 0) for part in PARTS
-        }
-        return apportion(weights, self.shown(transcript).total)
+        return self._share(self._count_all(transcript.view), self.shown(transcript).total)
+
+    def share_request(self, messages: Iterable[Message], total: int) -> dict[Part, int]:
+        """Return what each part has of a request of system, tools and `messages`.
+
+        They add up to `total`, in tokens.
+        """
+        return self._share(self._count_request(messages), total)
 
     def weight(self, transcript: Transcript) -> Weight:
         """Return what a request weighs now; like all figures here, from what is new only."""
@@ -292,11 +295,7 @@ class TokenMeter:
 
     def estimate_request(self, messages: Iterable[Message]) -> int:
         """Return the estimated tokens of system, tools and `messages` together, rounded up."""
-        count = Count()
-        count.merge(self._count_prefix())
-        for message in messages:
-            count.merge(self._count_message(message))
-        return self._calibrate(count)
+        return self._calibrate(self._count_request(messages))
 
     # Figures ------------------------------------------------------------------------------------
 
@@ -404,6 +403,21 @@ class TokenMeter:
         count.merge(self._count_prefix())
         count.merge(self._all.advance(view, self._count_message))
         return count
+
+    def _count_request(self, messages: Iterable[Message]) -> Count:
+        """Return the count of system, tools and `messages` together."""
+        count = Count()
+        count.merge(self._count_prefix())
+        for message in messages:
+            count.merge(self._count_message(message))
+        return count
+
+    def _share(self, count: Count, total: int) -> dict[Part, int]:
+        """Return `total` by part, as what was counted weighs."""
+        weights = {
+            part: count.raw.get(part, 0) * self.factor + count.fixed.get(part, 0) for part in PARTS
+        }
+        return apportion(weights, total)
 
     def _count_prefix(self) -> Count:
         if self._prefix is None:

@@ -74,6 +74,29 @@ def _sum(left: int | None, right: int | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Costs:
+    """What tokens cost in USD, by what is charged for: the counts of `Usage`."""
+
+    uncached: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+    output: float = 0.0
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(
+            self.uncached + other.uncached,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+        )
+
+    @property
+    def total(self) -> float:
+        """All of it together."""
+        return self.uncached + self.cache_read + self.cache_write + self.output
+
+
+@dataclass(frozen=True, slots=True)
 class Prices:
     """Prices of one model in USD per million tokens; `source` names where they stand and when.
 
@@ -100,14 +123,17 @@ class Prices:
 
         Costs of several calls are added up, not computed from the sum of their usage.
         """
+        return self.costs(usage).total
+
+    def costs(self, usage: Usage) -> Costs:
+        """Return the same by what is charged for."""
         prices = self.at(usage.input_tokens or 0)
         write = usage.cache_write or 0
         write_1h = min(usage.cache_write_1h or 0, write)
-        total = (
-            (usage.uncached or 0) * prices.input
-            + (usage.cache_read or 0) * prices.cache_read
-            + (write - write_1h) * prices.cache_write_5m
-            + write_1h * prices.cache_write_1h
-            + (usage.output or 0) * prices.output
+        return Costs(
+            (usage.uncached or 0) * prices.input / 1_000_000,
+            (usage.cache_read or 0) * prices.cache_read / 1_000_000,
+            ((write - write_1h) * prices.cache_write_5m + write_1h * prices.cache_write_1h)
+            / 1_000_000,
+            (usage.output or 0) * prices.output / 1_000_000,
         )
-        return total / 1_000_000

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .commands import Shown
     from .exports import Folders
     from .frontend import FrontendLink
-    from .gauge import Gauge
+    from .gauge import Gauge, Look
     from .hooking import LoadedHooks
     from .live import Sink
     from .mentions import Mention
@@ -202,12 +202,21 @@ class Agent:
         """Look at everything a turn needs."""
         return self.opener.find_faults(self.current)
 
-    def look(self) -> tuple[str, str, Mapping[str, object]] | None:
-        """Return id, state and context JSON of the session, for the gauge; None before it."""
+    def look(self) -> Look | None:
+        """Return what the gauge shows of the session; None before it."""
         session = self.current
         if session is None:
             return None
-        return self.bridge.look(lambda: (session.id, session.state, session.context()))
+        from dataclasses import asdict
+
+        from .gauge import Look
+
+        def look() -> Look:
+            costs = session.total_costs
+            priced = None if costs is None else asdict(costs)
+            return Look(session.id, session.state, session.context(), priced)
+
+        return self.bridge.look(look)
 
     @property
     def why(self) -> str:

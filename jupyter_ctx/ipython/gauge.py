@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from comm import create_comm
 
@@ -37,8 +37,20 @@ _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # without one, Python writes into the user's cell
 
 
+class Look(NamedTuple):
+    """A look at the session: its id and state, the context JSON, and its costs by kind in USD.
+
+    `costs` has the keys of the JSON's `usage`; None where a price is not known.
+    """
+
+    session: str
+    state: str
+    context: Mapping[str, object]
+    costs: Mapping[str, float] | None = None
+
+
 class Gauge:
-    """The comms of one kernel. `look` gives session id, state and context JSON, None before a turn.
+    """The comms of one kernel. `look` gives what the gauge shows (`Look`), None before a turn.
 
     `manager` is the kernel's comm manager.
     """
@@ -46,7 +58,7 @@ class Gauge:
     def __init__(
         self,
         manager: Any,
-        look: Callable[[], tuple[str, str, Mapping[str, object]] | None],
+        look: Callable[[], Look | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.epoch = secrets.token_hex(8)
@@ -156,8 +168,8 @@ class Gauge:
         if found is None:
             message = _context("idle", None)
         else:
-            session, state, context = found
-            message = _context(state, context)
+            session, state, context, costs = found
+            message = _context(state, context, costs)
             if session != self._session:
                 self._session = session
                 self._broadcast(self._hello())
@@ -229,6 +241,11 @@ class Gauge:
             self._forget(comm)
 
 
-def _context(phase: str, context: Mapping[str, object] | None) -> dict[str, object]:
+def _context(
+    phase: str,
+    context: Mapping[str, object] | None,
+    costs: Mapping[str, float] | None = None,
+) -> dict[str, object]:
     # Never a key `state`: nbclient takes a comm message that has one for a widget's.
-    return {"version": PROTOCOL, "type": "context", "phase": phase, "context": context}
+    head = {"version": PROTOCOL, "type": "context", "phase": phase}
+    return {**head, "context": context, "costs": costs}

@@ -11,6 +11,7 @@ import ntpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..core.blocks import PARTS
 from ..core.preview import clean_text
 from ..errors import PromptError, StoreError
 from ..ipython import wayback
@@ -20,6 +21,7 @@ from .history import items_by_turn, prompt_of
 from .wire import Item, bounded, cut
 
 if TYPE_CHECKING:
+    from ..core.entries import CompactionEntry
     from ..ipython.sessions import SessionRow, Shelf
     from ..session import Session
 
@@ -59,7 +61,9 @@ LEFT_OUT = "[Too large to show here: {chars:,} characters]"
 def summary(session: Session, n: int | None) -> dict[str, object] | None:
     """Return compaction `n` (None: the last) as JSON, None if there is none.
 
-    With what it replaced, as items (the newest turns that have room), and whether it can be undone.
+    With what it replaced, as items (the newest turns that have room), what each part of the window
+    held before and after (None in sessions stored before that was told), and whether it can be
+    undone.
     """
     found = session.summary(n)
     entry = session.find_compaction(n)
@@ -69,8 +73,19 @@ def summary(session: Session, n: int | None) -> dict[str, object] | None:
     told = items_by_turn(session, turns[-MOST_TURNS:])
     return {
         **found,
+        "parts": _parts_of(entry),
         "replaced_items": fit_turns([told[turn] for turn in sorted(told)], ITEMS_CHARS)[0],
         "undo": _undo(session, entry.n),
+    }
+
+
+def _parts_of(entry: CompactionEntry) -> dict[str, dict[str, int]] | None:
+    """Return the tokens of each part before and after; they add up to the compaction's totals."""
+    if len(entry.parts_before) != len(PARTS) or len(entry.parts_after) != len(PARTS):
+        return None
+    return {
+        "before": dict(zip(PARTS, entry.parts_before, strict=True)),
+        "after": dict(zip(PARTS, entry.parts_after, strict=True)),
     }
 
 

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..core.blocks import title_of
+from ..core.blocks import Image, Text, title_of
+from ..core.counts import image_tokens
 from ..core.events import CompactionFailed, CompactionFinished, CtxEvent
 from ..errors import BusyError, CompactionError, ConfigError, CtxError, PromptError
 from ..ipython import commands
-from ..ipython.mentions import find_begun
+from ..ipython.mentions import find_begun, parse
 from .calls import Call, RefusedError
-from .prompts import MAX_PROMPT_CHARS, Prompt, Work, read_images
+from .prompts import MAX_IMAGES, MAX_PROMPT_CHARS, Prompt, Work, read_images
 from .record import record_of
 from .wire import Item, cut, memory_changed, plan_json
 
@@ -238,6 +239,41 @@ def _complete(service: PanelService, call: Call, args: Args) -> Result:
     found = service.complete_mention(mention)[:MOST_COMPLETIONS]
     items = [{"text": one, "detail": "", "kind": "mention"} for one in found]
     return {"from": cursor - len(mention) - 1, "items": items}
+
+
+MOST_COUNTED_CHARS = 100_000
+"""So much of a prompt is counted while it is typed; of a longer one the rest by its length."""
+
+MOST_SIDE_PX = 100_000
+
+
+def _estimate(service: PanelService, call: Call, args: Args) -> None:
+    """Estimate what a prompt and its images take; what it mentions is looked up when it is sent."""
+    session = _session(service)
+    text = _text(args, "text", most=MAX_PROMPT_CHARS)
+    sizes, mentioned = _sizes(args.get("images", [])), parse(text).mentions
+    images = [Image("image/png", "", width, height) for width, height in sizes]
+
+    def estimate() -> Result:
+        head = text[:MOST_COUNTED_CHARS]
+        tokens = session.estimate_tokens(Text(head)) * max(1, len(text)) // max(1, len(head))
+        tokens += sum(map(image_tokens, images))
+        return {"tokens": tokens, "mentions": len(mentioned)}
+
+    _look_beside(service, call, estimate)
+
+
+def _sizes(given: object) -> list[tuple[int, int]]:
+    """Return the sizes of images in pixels; raises RefusedError if they are none."""
+    if not isinstance(given, list) or len(given) > MAX_IMAGES:
+        raise RefusedError("bad", f"`images` is a list of at most {MAX_IMAGES} sizes.")
+    sizes = []
+    for one in given:
+        if not isinstance(one, dict):
+            raise RefusedError("bad", "An image has `width_px` and `height_px`.")
+        width, height = (_number(one, key, None, 0) for key in ("width_px", "height_px"))
+        sizes.append((min(width, MOST_SIDE_PX), min(height, MOST_SIDE_PX)))
+    return sizes
 
 
 def _context(service: PanelService, call: Call, args: Args) -> Result:
@@ -525,6 +561,7 @@ OPS: Mapping[str, Op] = {
     "seen": _seen,
     "decide": _decide,
     "complete": _complete,
+    "estimate": _estimate,
     "context": _context,
     "summary": _summary,
     "outputs": _outputs,

@@ -10,7 +10,7 @@ import pytest
 from jupyter_ctx.core.events import ContextChanged, TextDelta, TurnFinished, TurnStarted
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.ipython import gauge as gauge_module
-from jupyter_ctx.ipython.gauge import Gauge
+from jupyter_ctx.ipython.gauge import Gauge, Look
 
 FINISHED = TurnFinished(1, "done", "end_turn", "", 1, Usage(), None, 1.0)
 
@@ -62,9 +62,14 @@ class Scene:
         self.manager = Manager()
         self.own = Comm("own")
         self.session: tuple[str, str, dict[str, object]] | None = None
+        self.costs: dict[str, float] | None = None
 
     def begin(self) -> Gauge:
-        return Gauge(self.manager, lambda: self.session, lambda: self.now)
+        return Gauge(
+            self.manager,
+            lambda: None if self.session is None else Look(*self.session, self.costs),
+            lambda: self.now,
+        )
 
 
 @pytest.fixture
@@ -78,6 +83,7 @@ def test_a_page_first_gets_a_hello(scene: Scene) -> None:
     """On every comm a hello comes first, then the context known last, without a look anew."""
     gauge = scene.begin()
     scene.session = ("s1", "running", {"used_tokens": 5})
+    scene.costs = {"output": 0.5}
     gauge.notice(TurnStarted(1, "hi"))
     scene.session = None
     page = Comm("page")
@@ -92,6 +98,7 @@ def test_a_page_first_gets_a_hello(scene: Scene) -> None:
         "type": "context",
         "phase": "running",
         "context": {"used_tokens": 5},
+        "costs": {"output": 0.5},
     }
 
 

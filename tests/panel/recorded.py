@@ -30,7 +30,7 @@ from jupyter_ctx.core.usage import Prices, Usage
 from jupyter_ctx.errors import AuthError, OverloadedError, StreamBrokenError
 from jupyter_ctx.ipython.sessions import SessionRow
 from jupyter_ctx.panel.history import find_turns, items_of
-from jupyter_ctx.panel.lookups import session_row
+from jupyter_ctx.panel.lookups import session_row, summary
 from jupyter_ctx.panel.wire import (
     Around,
     Item,
@@ -533,6 +533,13 @@ def sessions_answer() -> dict[str, object]:
     }
 
 
+def summary_answer() -> dict[str, object]:
+    """Return the answer to `summary` of a compaction by itself: every part before and after."""
+    found = summary(midturn_scene().session, None)
+    assert found is not None
+    return found
+
+
 CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "open", "args": {"turns": 30}},
     {"op": "earlier", "args": {"before": 31, "turns": 30}},
@@ -559,6 +566,10 @@ CALLS: tuple[Mapping[str, object], ...] = (
     },
     {"op": "seen", "args": {"question": "q1"}},
     {"op": "complete", "args": {"text": "Plot @ch", "cursor": 8}},
+    {
+        "op": "estimate",
+        "args": {"text": "Plot @churn", "images": [{"width_px": 640, "height_px": 480}]},
+    },
     {"op": "summary", "args": {"n": None}},
     {"op": "edit_summary", "args": {"n": 1, "text": "The user counts."}},
     {"op": "undo_summary", "args": {}},
@@ -597,6 +608,7 @@ def make_all() -> dict[str, object]:
         }
     made["open"] = {"about": open_answer.__doc__, "result": open_answer(), "then": messages()}
     made["sessions"] = {"about": sessions_answer.__doc__, "result": sessions_answer()}
+    made["summary"] = {"about": summary_answer.__doc__, "result": summary_answer()}
     made["calls"] = {"about": "Every call, with its arguments.", "calls": CALLS}
     found: dict[str, object] = json.loads(json.dumps(made))
     return found

@@ -1,11 +1,13 @@
 """What a page looks up: a summary and what it replaced, outputs, stored texts, within bounds."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_ctx.core.blocks import PARTS
 from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.panel.calls import MAX_ANSWER_CHARS, RefusedError
 from jupyter_ctx.panel.lookups import (
@@ -19,8 +21,8 @@ from jupyter_ctx.panel.lookups import (
     result,
     summary,
 )
-from jupyter_ctx.testing import FakeTools, reply
-from tests.panel.recorded import FIGURE, SCENES, notebook_tools, told, use
+from jupyter_ctx.testing import FakeTools, ScriptedModel, make_session, reply
+from tests.panel.recorded import FACTS, FIGURE, SCENES, notebook_tools, told, use
 
 
 def after(output, **more):
@@ -79,6 +81,31 @@ def test_a_summary_comes_with_what_it_replaced():
     assert found["undo"]["ok"]
     assert found["undo"]["reason"] == ""
     assert "$" in found["undo"]["price"]
+
+
+def test_the_parts_of_a_compaction_add_up():
+    """What each part held before and after adds up to the compaction's own totals."""
+    scene = compacted()
+    found = summary(scene.session, None)
+
+    assert list(found["parts"]["before"]) == list(found["parts"]["after"]) == list(PARTS)
+    assert sum(found["parts"]["before"].values()) == found["tokens_before"]
+    assert sum(found["parts"]["after"].values()) == found["tokens_after"]
+    assert found["parts"]["before"]["summary"] == 0
+    assert found["parts"]["after"]["summary"] > 0
+    conversation = [found["parts"][when]["conversation"] for when in ("before", "after")]
+    assert conversation[0] > 1_000 > conversation[1]
+
+
+def test_a_compaction_stored_without_parts_has_none():
+    """A session of before parts were stored shows totals alone."""
+    scene = compacted()
+    (entry,) = scene.session.transcript.compactions
+    bare = replace(entry, parts_before=(), parts_after=())
+    entries = [bare if one is entry else one for one in scene.session.transcript.entries]
+    older = make_session(ScriptedModel(facts=FACTS), entries=entries)
+
+    assert summary(older, None)["parts"] is None
 
 
 def test_an_undone_summary_says_why_it_cannot_be_undone():
