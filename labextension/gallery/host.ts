@@ -23,10 +23,12 @@ export class GalleryHost extends OutputHost {
           return Promise.resolve(sessionsFor(String(args['text']), isNew));
         case 'resume':
           return Promise.reject(new CallError('elsewhere', HELD_TEXT));
+        case 'estimate':
+          return Promise.resolve({ tokens: 640, mentions: 0 });
         default:
           return Promise.resolve({});
       }
-    });
+    }, document.body);
   }
 
   override now(): number {

@@ -184,6 +184,26 @@ export const SUMMARY: ISummary = {
   tokens_after: 31_118,
   seconds: 12,
   cost_usd: 0.09,
+  parts: {
+    before: {
+      system: 3214,
+      tools: 6870,
+      summary: 0,
+      reinjected: 0,
+      notebook: 8100,
+      conversation: 60_030,
+      results: 80_000
+    },
+    after: {
+      system: 3214,
+      tools: 6870,
+      summary: 1842,
+      reinjected: 11_406,
+      notebook: 1786,
+      conversation: 4000,
+      results: 2000
+    }
+  },
   reinjected: [
     { kind: 'instructions', id: '2', tokens: 412 },
     { kind: 'pins', id: '1', tokens: 36 },

@@ -28,7 +28,12 @@ export interface IScene {
   readonly actions: IActions;
 }
 
-const ACTIONS: IActions = { ...NO_ACTIONS, replaceLabel: 'Replace cell 5', canInsert: true };
+const ACTIONS: IActions = {
+  ...NO_ACTIONS,
+  replaceLabel: 'Replace cell 5',
+  canInsert: true,
+  canOpen: true
+};
 
 const QUEUED: Item = {
   kind: 'queued',

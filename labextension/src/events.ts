@@ -38,6 +38,9 @@ export interface IUsage {
   readonly output: number | null;
 }
 
+/** What the tokens of the whole session cost, in USD. */
+export type ICosts = Readonly<Record<keyof IUsage, number>>;
+
 /**
  * What fills the window; whole tokens. `parts` add up to `used_tokens`, which is
  * `measured_tokens` + `estimated_tokens`; null is "not known". `is_estimate`: some of it is.
@@ -77,6 +80,8 @@ export interface IContextChanged {
   readonly type: 'context';
   readonly phase: Phase;
   readonly context: IContext | null;
+  /** What `context.usage` cost; null where a price is not known. */
+  readonly costs: ICosts | null;
 }
 
 /** What the kernel may ask of a notebook; `hello` only for a word. */
@@ -201,7 +206,8 @@ function parseBody(fields: Fields): WireMessage | IRefused {
       return {
         type: 'context',
         phase: choice(fields, 'phase', PHASES),
-        context: fields['context'] === null ? null : parseContext(fields['context'])
+        context: fields['context'] === null ? null : parseContext(fields['context']),
+        costs: fields['costs'] == null ? null : parseCosts(fields['costs'])
       };
     case 'request':
       return {
@@ -214,6 +220,16 @@ function parseBody(fields: Fields): WireMessage | IRefused {
     default:
       throw new Malformed(`its type is ${say(fields['type'])}`);
   }
+}
+
+function parseCosts(data: unknown): ICosts {
+  const fields = object(data, 'costs');
+  return {
+    uncached: amount(fields, 'uncached'),
+    cache_read: amount(fields, 'cache_read'),
+    cache_write: amount(fields, 'cache_write'),
+    output: amount(fields, 'output')
+  };
 }
 
 function parseContext(data: unknown): IContext {

@@ -15,6 +15,7 @@ import { CurrentNotebook } from './lab/current';
 import { followEdits } from './lab/diffs';
 import { GaugeItem } from './lab/gauge';
 import { COMMANDS, PANEL, PLUGIN } from './lab/names';
+import { serveOutputs } from './lab/outputs';
 import { AgentPanel } from './lab/panel';
 import { followQuestions } from './lab/questions';
 import { followSettings } from './lab/settings';
@@ -53,6 +54,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const { shell, commands } = app;
     const notebooks = new CurrentNotebook(tracker, shell);
     followQuestions();
+    serveOutputs(tracker);
     followEdits(tracker, notebooks);
     const openSettings = {
       label: 'Settings',

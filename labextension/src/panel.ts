@@ -3,6 +3,7 @@
  * them; narrowed once, here. Times are seconds since the epoch, durations seconds.
  */
 
+import type { Part } from './events';
 import type { Fields } from './narrow';
 
 // Items -------------------------------------------------------------------------------------------
@@ -437,6 +438,11 @@ export interface IPanelItems {
 
 export type Choice = 'once' | 'always' | 'deny';
 
+export interface ISize {
+  readonly width_px: number;
+  readonly height_px: number;
+}
+
 /** An image of a prompt; `data` is base64. */
 export interface IImage {
   readonly media_type: string;
@@ -536,6 +542,11 @@ export interface ISummary {
   readonly tokens_after: number;
   readonly seconds: number;
   readonly cost_usd: number | null;
+  /** Tokens by part, which add up to the totals; null where a session was stored without. */
+  readonly parts: {
+    readonly before: Readonly<Record<Part, number>>;
+    readonly after: Readonly<Record<Part, number>>;
+  } | null;
   readonly reinjected: readonly IReinjected[];
   readonly state: SummaryCondition;
   readonly replaced_items: readonly Item[];
@@ -571,6 +582,11 @@ export interface ICalls {
   };
   readonly seen: { args: { question: string }; result: Fields };
   readonly complete: { args: { text: string; cursor: number }; result: ICompletions };
+  /** What a prompt takes, without what it mentions; `mentions`: so many are in it. */
+  readonly estimate: {
+    args: { text: string; images: readonly ISize[] };
+    result: { readonly tokens: number; readonly mentions: number };
+  };
   readonly summary: { args: { n: number | null }; result: ISummary };
   readonly edit_summary: { args: { n: number; text: string }; result: Fields };
   readonly undo_summary: { args: Record<string, never>; result: Fields };

@@ -1,7 +1,7 @@
 /** Reads the panel's items and the results of its calls: whole, or refused in a sentence. */
 
-import { PROTOCOL } from './events';
-import type { IRefused } from './events';
+import { PARTS, PROTOCOL } from './events';
+import type { IRefused, Part } from './events';
 import {
   Malformed,
   amount,
@@ -221,6 +221,10 @@ const reasons: Read<Readonly<Record<string, string>>> = (fields, name) => {
   return Object.fromEntries(Object.keys(found).map(key => [key, text(found, key)]));
 };
 
+const TOKENS: Read<Readonly<Record<Part, number>>> = of(
+  Object.fromEntries(PARTS.map(part => [part, count])) as Shape<Record<Part, number>>
+);
+
 /** A result in which nothing is read: that it came is all. */
 const NOTHING = {} as Shape<Fields>;
 
@@ -245,6 +249,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   stop: NOTHING,
   decide: { how: text },
   seen: NOTHING,
+  estimate: { tokens: count, mentions: count },
   complete: { from: count, items: listOf(of({ text, detail: text, kind: text })) },
   summary: {
     n: count,
@@ -255,6 +260,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
     tokens_after: count,
     seconds: amount,
     cost_usd: nullable(amount),
+    parts: orElse(null, nullable(of({ before: TOKENS, after: TOKENS }))),
     reinjected: listOf(of({ kind: text, id: text, tokens: count })),
     state: oneOf(CONDITIONS),
     replaced_items: items,

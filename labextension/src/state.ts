@@ -1,6 +1,6 @@
 /** What the page knows of one kernel, folded from its messages. No DOM, no front end. */
 
-import type { IContext, IRefused, PanelMessage, Phase } from './events';
+import type { IContext, ICosts, IRefused, PanelMessage, Phase } from './events';
 
 export interface IPanelState {
   /** `absent`: no extension in that kernel, show nothing. `refused`: `refusal` tells why. */
@@ -11,6 +11,8 @@ export interface IPanelState {
   readonly phase: Phase;
   /** Null before the first turn. */
   readonly context: IContext | null;
+  /** What its usage cost, in USD; null where that is not known. */
+  readonly costs: ICosts | null;
 }
 
 export type PanelEvent = PanelMessage | IRefused | { readonly type: 'disconnected' };
@@ -21,7 +23,8 @@ export const ABSENT: IPanelState = {
   packageVersion: null,
   session: null,
   phase: 'idle',
-  context: null
+  context: null,
+  costs: null
 };
 
 /** Return the state after `event`. Pure. */
@@ -40,7 +43,8 @@ export function reduce(state: IPanelState, event: PanelEvent): IPanelState {
         link: 'connected',
         refusal: null,
         phase: event.phase,
-        context: event.context
+        context: event.context,
+        costs: event.costs
       };
     case 'refused':
       return { ...ABSENT, link: 'refused', refusal: event.reason };

@@ -49,7 +49,7 @@ function render({ model, el }: IRender): () => void {
     });
   };
   const link = new WidgetLink(model, draw);
-  const host = new OutputHost((op, args) => link.ask(op as CallOp, args));
+  const host = new OutputHost((op, args) => link.ask(op as CallOp, args), node);
   const addEarlier = (answer: IEarlier): void => {
     link.feed.addEarlier(answer);
   };
@@ -61,7 +61,8 @@ function render({ model, el }: IRender): () => void {
     const fault = link.isGone
       ? GONE
       : faultOfFeed(link.feed.state, conversation.epoch === null, again);
-    const actions: IActions = { ...NO_ACTIONS, fault };
+    const canOpen = host.reachesCells;
+    const actions: IActions = { ...NO_ACTIONS, canInsert: canOpen, canOpen, fault };
     if (!isCell) {
       return (
         <Panel

@@ -66,6 +66,7 @@ def attach(page: Page) -> None:
     page.get_by_role("textbox", name="Prompt").press_sequentially(
         "by plan, and compare with @cell:4"
     )
+    expect(page.locator(".jctx-est")).to_have_count(1)
 
 
 def open_compaction(page: Page) -> None:

@@ -129,3 +129,18 @@ describe('the list of sessions', () => {
     expect(isRefused(parseResult('sessions', { ...result, rows: [row, ...others] }))).toBe(true);
   });
 });
+
+it('reads what each part of the window held before and after a compaction', () => {
+  const { result } = loadPanel('summary') as { result: unknown };
+  const summary = parseResult('summary', result);
+  if (isRefused(summary) || !summary.parts) {
+    throw new Error('the fixture was not read');
+  }
+  const sum = (parts: Readonly<Record<string, number>>): number =>
+    Object.values(parts).reduce((all, one) => all + one, 0);
+  expect(sum(summary.parts.before)).toBe(summary.tokens_before);
+  expect(sum(summary.parts.after)).toBe(summary.tokens_after);
+  const older = { ...(result as Record<string, unknown>) };
+  delete older['parts'];
+  expect(parseResult('summary', older)).toMatchObject({ parts: null });
+});

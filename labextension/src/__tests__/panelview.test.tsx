@@ -129,6 +129,35 @@ describe('a permission', () => {
     expect(ask().dataset['lmSuppressShortcuts']).toBe('true');
   });
 
+  it('goes through the changes of its step by J and K, and takes an answer to its own only', async () => {
+    const question = asked.question && {
+      ...asked.question,
+      change: { op: 'edit', cell_id: 'c4', source: 'a = 1', cell_type: null, after: null } as const
+    };
+    await stage.show({ ...asked, question });
+    await stage.pass(INERT_MS + 1);
+    const text = asked.question?.text;
+    const seen = (): string | undefined => ask().querySelector('pre')?.textContent;
+    expect(ask().textContent).toContain('2 proposed changes 1 of 2');
+
+    await stage.press(ask(), 'j');
+    expect(seen()).toBe('churn.plot()');
+    await stage.press(ask(), 'y');
+    expect(stage.host.told('decide')).toEqual([]);
+    await stage.press(ask(), 'k');
+    expect(seen()).toBe(text);
+    await stage.press(ask(), 'k');
+    expect(seen()).toBe('churn.plot()');
+    await stage.click(stage.button('Next change'));
+    await stage.press(ask(), 'y');
+    expect(stage.host.told('decide')).toHaveLength(1);
+  });
+
+  it('leaves J to others where one thing alone is asked', async () => {
+    await stage.show(asked);
+    expect(await stage.press(ask(), 'j')).toBe(false);
+  });
+
   it('takes no answer before it was seen long enough', async () => {
     await stage.show(asked);
     await stage.pass(INERT_MS - 100);
@@ -713,5 +742,43 @@ describe('what was kept for later sessions', () => {
 
     expect(stage.find('.jctx-note [role="alert"]').textContent).toBe('The disk is full.');
     expect(stage.button('Undo').disabled).toBe(false);
+  });
+});
+
+describe('the estimate of a prompt', () => {
+  const shown = (): string | undefined => stage.all('.jctx-est')[0]?.textContent;
+
+  it('is asked for once typing rests, and goes with the text', async () => {
+    stage.host.answers.set('estimate', { tokens: 1640, mentions: 1 });
+    await stage.show(BEGUN);
+    await stage.type('Plot');
+    await stage.pass(100);
+    await stage.type('Plot @df');
+    await stage.pass(250);
+    expect(stage.host.told('estimate')).toEqual([]);
+    await stage.pass(100);
+    expect(stage.host.told('estimate')).toEqual([{ text: 'Plot @df', images: [] }]);
+    expect(shown()).toBe('≈ 1,640 + @ tok');
+
+    await stage.type('');
+    expect(shown()).toBeUndefined();
+  });
+
+  it('is none of a command, nor where the kernel tells none', async () => {
+    stage.host.answers.set('estimate', new CallError('unknown', 'There is no such operation.'));
+    await stage.show(BEGUN);
+    await stage.type('/compact');
+    await stage.pass(400);
+    expect(stage.host.told('estimate')).toEqual([]);
+    await stage.type('Why?');
+    await stage.pass(400);
+    expect(stage.host.told('estimate')).toHaveLength(1);
+    expect(shown()).toBeUndefined();
+    expect(
+      stage
+        .all('[role="alert"]')
+        .map(one => one.textContent)
+        .join('')
+    ).toBe('');
   });
 });

@@ -43,6 +43,7 @@ export class StageHost implements IHost {
   readonly copied: string[] = [];
   readonly inserted: string[] = [];
   readonly answers = new Map<string, unknown>([
+    ['estimate', { tokens: 5, mentions: 0 }],
     ['complete', { from: 0, items: [] }],
     ['outputs', { outputs: [] }]
   ]);

@@ -12,7 +12,8 @@ it('knows the session after a hello, and no context yet', () => {
     packageVersion: '0.1.0',
     session: 's',
     phase: 'idle',
-    context: null
+    context: null,
+    costs: null
   });
 });
 

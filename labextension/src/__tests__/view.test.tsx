@@ -10,6 +10,7 @@ import {
   gaugeSentence,
   gaugeSizer,
   gaugeText,
+  shareUsd,
   stepsLeft
 } from '../view/format';
 import { Gauge } from '../view/gauge';
@@ -164,13 +165,37 @@ describe('the breakdown', () => {
 
   it('fills the window: parts, free and what is left of the reserve', () => {
     const tokens = (name: string): number[] =>
-      [...draw(name).matchAll(/<td class="num">([\d,]+)<\/td><td class="num">/g)].map(([, shown]) =>
-        Number(shown?.replaceAll(',', ''))
-      );
+      [
+        ...(draw(name).split('</table>')[0] ?? '').matchAll(
+          /<td class="num">([\d,]+)<\/td><td class="num">/g
+        )
+      ].map(([, shown]) => Number(shown?.replaceAll(',', '')));
 
     for (const name of ['context_measured', 'context_compacting', 'context_paused']) {
       expect(tokens(name).reduce((sum, part) => sum + part)).toBe(200_000);
     }
+  });
+
+  it('prices every kind of token, and the prices add up to what is shown of the session', () => {
+    const shown = [...draw('context_economic').matchAll(/<td class="num">(\d+\.\d\d)<\/td>/g)];
+    expect(shown.map(([, usd]) => usd)).toEqual(['0.36', '0.37', '0.01', '0.32']);
+    expect(draw('context_economic')).toContain('<b>1.06</b>');
+    expect(draw('context_window_unknown')).not.toContain('USD');
+  });
+
+  it.each([
+    [[0.004, 0.004, 0.004], 0.012, ['0.01', '0.00', '0.00']],
+    [[0.0011, 0.002], 0.0031, ['0.0011', '0.0020']],
+    [[0, 0], 0, ['0.00', '0.00']]
+  ])('rounds %j so that they add up to %f', (shares, total, shown) => {
+    expect(shareUsd(shares, total)).toEqual(shown);
+  });
+
+  it('offers to compact only where that can be asked for', () => {
+    const state = stateAfter('context_measured');
+    const able = <Breakdown state={state} takeFocus={false} compact={() => undefined} />;
+    expect(renderToStaticMarkup(able)).toContain('Compact now');
+    expect(draw('context_measured')).not.toContain('Compact now');
   });
 
   it('says so where the provider does not tell its cache figures', () => {

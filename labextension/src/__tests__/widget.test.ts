@@ -2,6 +2,8 @@
 import { expect, it, vi } from 'vitest';
 
 import { highlight } from '../widget/highlight';
+import { ACT } from '../acts';
+import { OutputHost } from '../widget/host';
 import { WidgetLink } from '../widget/link';
 import { drawOutputs } from '../widget/outputs';
 
@@ -152,4 +154,28 @@ it('draws text, errors and pictures of outputs, without colours of a terminal', 
   expect(node.querySelector('img')?.getAttribute('src')).toBe('data:image/png;base64,iVBORw0K');
   expect(node.querySelector('img')?.alt).toBe('Fig');
   expect(node.children[3]?.textContent).toBe('plain');
+});
+
+it('reaches cells only where the page around says that it does', () => {
+  const node = document.createElement('div');
+  const host = new OutputHost(() => Promise.resolve({}), node);
+  document.body.append(node);
+  expect(host.reachesCells).toBe(false);
+
+  const heard: unknown[] = [];
+  const serve = (event: Event): void => {
+    heard.push((event as CustomEvent).detail);
+    event.preventDefault();
+  };
+  document.addEventListener(ACT, serve);
+  expect(host.reachesCells).toBe(true);
+  host.insertBelow('a = 1');
+  host.openCell('c5');
+  expect(heard).toEqual([
+    { op: 'look', text: '' },
+    { op: 'insert', text: 'a = 1' },
+    { op: 'open', text: 'c5' }
+  ]);
+  document.removeEventListener(ACT, serve);
+  node.remove();
 });

@@ -217,6 +217,7 @@ export class AgentPanel extends ReactWidget {
     const notebook = link ? (this._parts.notebooks.viewOf(link)?.content ?? null) : null;
     const actions = {
       replaceLabel: replaceLabel(notebook),
+      canOpen: notebook !== null,
       canInsert: notebook?.model?.readOnly === false,
       menu: this._parts.menu,
       examples: NO_EXAMPLES,

@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import type { IImage } from '../panel';
+import type { IImage, ISize } from '../panel';
 import { CrossIcon } from './icons';
 
 /** Kinds of images that a model reads. */
@@ -11,7 +11,7 @@ const KINDS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 /** A call carries 8 MB at most, in base64 with the rest; so many bytes of images fit well. */
 export const MOST_BYTES = 5_000_000;
 
-export interface IPicture extends IImage {
+export interface IPicture extends IImage, ISize {
   readonly bytes: number;
 }
 
@@ -36,11 +36,27 @@ export async function readPictures(
         media_type: file.type,
         name: file.name || 'image',
         data: toBase64(new Uint8Array(await file.arrayBuffer())),
-        bytes: file.size
+        bytes: file.size,
+        ...(await sizeOf(file))
       });
     }
   }
   return { pictures, refused: refused.join(' ') };
+}
+
+/** Return an image's size; of one that no browser draws, 0 by 0: the kernel says what is wrong. */
+async function sizeOf(file: File): Promise<ISize> {
+  const image = new Image();
+  const address = URL.createObjectURL(file);
+  image.src = address;
+  try {
+    await image.decode();
+  } catch {
+    return { width_px: 0, height_px: 0 };
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+  return { width_px: image.naturalWidth, height_px: image.naturalHeight };
 }
 
 /** So many bytes become text at once; a call takes only so many arguments. */

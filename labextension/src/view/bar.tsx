@@ -3,6 +3,7 @@
 import * as React from 'react';
 
 import { PARTS } from '../events';
+import type { Part } from '../events';
 import { findRoom, formatCount, PART_NAMES, percent } from './format';
 import type { Sized } from './format';
 
@@ -44,6 +45,37 @@ export function FullBar({ context }: { context: Sized }): React.ReactElement {
       ))}
       <i className="free" />
       <Reserve context={context} />
+    </span>
+  );
+}
+
+interface IPartBar {
+  /** What is told of it: "Before". */
+  name: string;
+  /** Null where only the total is known. */
+  parts: Readonly<Record<Part, number>> | null;
+  tokens: number;
+  window: number;
+  reserve: number | null;
+}
+
+/** The window before or after a compaction; with its parts where they are known. */
+export function PartBar({ name, parts, tokens, window, reserve }: IPartBar): React.ReactElement {
+  const told = parts
+    ? PARTS.map(part => `${PART_NAMES[part]} ${formatCount(parts[part])}`).join('; ')
+    : `${formatCount(tokens)} tokens`;
+  const kept = Math.min(reserve ?? 0, Math.max(0, window - tokens));
+  return (
+    <span className="jctx-bar" role="img" aria-label={`${name}: ${told}`} title={told}>
+      {parts ? (
+        PARTS.map(part => <Piece key={part} color={part} tokens={parts[part]} window={window} />)
+      ) : (
+        <Piece color="whole" tokens={tokens} window={window} />
+      )}
+      <i className="free" />
+      {kept > 0 && (
+        <i className="reserve" style={{ width: `${percent(kept, window).toFixed(2)}%` }} />
+      )}
     </span>
   );
 }

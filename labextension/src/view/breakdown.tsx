@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import { PARTS } from '../events';
-import type { IContext, IUsage, WindowSource } from '../events';
+import type { IContext, ICosts, IUsage, WindowSource } from '../events';
 import type { IPanelState } from '../state';
 import { FullBar } from './bar';
 import {
@@ -20,6 +20,7 @@ import {
   isSized,
   PART_NAMES,
   percent,
+  shareUsd,
   stepsLeft
 } from './format';
 import type { Sized } from './format';
@@ -36,9 +37,11 @@ interface IBreakdown {
   state: IPanelState;
   /** Whether the dialog takes the focus when it appears. */
   takeFocus: boolean;
+  /** Compact the conversation; absent where that cannot be asked for, or not now. */
+  compact?: (() => void) | undefined;
 }
 
-export function Breakdown({ state, takeFocus }: IBreakdown): React.ReactElement {
+export function Breakdown({ state, takeFocus, compact }: IBreakdown): React.ReactElement {
   const node = React.useRef<HTMLDivElement>(null);
   React.useEffect(() => {
     if (takeFocus) {
@@ -47,13 +50,13 @@ export function Breakdown({ state, takeFocus }: IBreakdown): React.ReactElement 
   }, [takeFocus]);
   return (
     <div className="jctx-pop" role="dialog" aria-label="Context" tabIndex={-1} ref={node}>
-      <Body state={state} />
+      <Body state={state} compact={compact} />
     </div>
   );
 }
 
-function Body({ state }: { state: IPanelState }): React.ReactElement {
-  const { link, context, refusal } = state;
+function Body({ state, compact }: Pick<IBreakdown, 'state' | 'compact'>): React.ReactElement {
+  const { link, context, costs, refusal } = state;
   if (link === 'refused') {
     return <div>{refusal}</div>;
   }
@@ -72,9 +75,9 @@ function Body({ state }: { state: IPanelState }): React.ReactElement {
       <Total context={context} />
       {isSized(context) && <Mark context={context} />}
       {isSized(context) && <FullBar context={context} />}
-      <Forecast state={state} context={context} />
+      <Forecast state={state} context={context} compact={compact} />
       <Parts context={context} />
-      <Cost context={context} />
+      <Cost context={context} costs={costs} />
     </>
   );
 }
@@ -122,18 +125,21 @@ function Mark({ context }: { context: Sized }): React.ReactElement {
 
 function Forecast({
   state,
-  context
-}: {
-  state: IPanelState;
-  context: IContext;
-}): React.ReactElement {
+  context,
+  compact
+}: Pick<IBreakdown, 'state' | 'compact'> & { context: IContext }): React.ReactElement {
+  const { compactions } = context;
+  const soFar = compactions === 1 ? '1 compaction so far' : `${compactions} compactions so far`;
   return (
     <div className="row jctx-forecast">
-      <span className="grow">{forecast(state, context)}</span>
-      {context.compactions > 0 && (
-        <span className="small quiet">
-          {context.compactions === 1 ? '1 compaction so far' : `${context.compactions} so far`}
-        </span>
+      <span className="grow">
+        {forecast(state, context)}
+        {compactions > 0 && <div className="small quiet">{soFar}</div>}
+      </span>
+      {compact && (
+        <button type="button" className="plain" onClick={compact}>
+          Compact now
+        </button>
       )}
     </div>
   );
@@ -248,39 +254,61 @@ const KINDS: readonly (readonly [keyof IUsage, string])[] = [
   ['output', 'Output']
 ];
 
-function Cost({ context }: { context: IContext }): React.ReactElement {
+interface ICost {
+  context: IContext;
+  costs: ICosts | null;
+}
+
+/** Tokens and money by what is charged for; where no price is known, tokens alone. */
+function Cost({ context, costs }: ICost): React.ReactElement {
   const { usage, cost_usd: cost, cache_read_ratio: ratio } = context;
   const all = KINDS.reduce((sum, [kind]) => sum + (usage[kind] ?? 0), 0);
+  const shares =
+    cost !== null && costs
+      ? shareUsd(
+          KINDS.map(([kind]) => costs[kind]),
+          cost
+        )
+      : null;
   return (
     <div className="jctx-sec">
-      <table>
+      <table className="cost">
         <thead>
           <tr>
             <th scope="col">Cost</th>
             <th scope="col" className="num">
               Tokens
             </th>
+            {cost !== null && (
+              <th scope="col" className="num">
+                USD
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
-          {KINDS.map(([kind, name]) => (
+          {KINDS.map(([kind, name], at) => (
             <tr key={kind}>
               <th scope="row">{name}</th>
               <td className="num">{formatKnown(usage[kind])}</td>
+              {cost !== null && <td className="num">{shares?.[at]}</td>}
             </tr>
           ))}
           <tr className="rule">
             <th scope="row">
               <b>Session</b>
             </th>
-            <td className="num">
-              <b>{formatCount(all)}</b>
-            </td>
+            <td className="num">{formatCount(all)}</td>
+            {cost !== null && (
+              <td className="num">
+                <b>{formatUsd(cost)}</b>
+              </td>
+            )}
           </tr>
         </tbody>
       </table>
       <div className="small jctx-facts">
-        <span>{cost === null ? 'price unknown' : <b>{`${formatUsd(cost)} USD`}</b>}</span>
+        {cost === null && <span>price unknown</span>}
         {ratio !== null && (
           <span>
             <b>{`${(100 * ratio).toFixed(1)} %`}</b> of input read from cache

@@ -6,6 +6,7 @@ import { EMPTY, isRunning, reduce } from '../conversation';
 import type { ICompaction, LogEntry } from '../conversation';
 import type { IReinjected, ISummary } from '../panel';
 import { Answer } from './answer';
+import { PartBar } from './bar';
 import { ask, reasonOf, usePlace } from './context';
 import { formatCount, formatShort, percent } from './format';
 import { PenIcon, RightIcon } from './icons';
@@ -170,7 +171,7 @@ function Numbers({
   reserveTokens
 }: Pick<IParts, 'summary' | 'windowTokens' | 'reserveTokens'>): React.ReactElement {
   const { tokens_before: before, tokens_after: after, seconds, cost_usd: cost } = summary;
-  const window = windowTokens ?? before;
+  const window = Math.max(windowTokens ?? 0, before, after, 1);
   const how = { proactive: 'in the background', reactive: 'window was full', manual: 'by you' };
   const facts = [
     before > 0 ? `${Math.round(percent(before - after, before))} % freed` : '',
@@ -183,24 +184,19 @@ function Numbers({
       <div className="jctx-ba">
         {(
           [
-            ['Before', before],
-            ['After', after]
+            ['before', 'Before', before],
+            ['after', 'After', after]
           ] as const
-        ).map(([name, tokens]) => (
+        ).map(([key, name, tokens]) => (
           <React.Fragment key={name}>
             <span className="quiet">{name}</span>
-            <span className="jctx-bar" aria-hidden="true">
-              <i className="c-whole" style={{ width: `${percent(tokens, window).toFixed(2)}%` }} />
-              <i className="free" />
-              {reserveTokens !== null && (
-                <i
-                  className="reserve"
-                  style={{
-                    width: `${percent(Math.min(reserveTokens, Math.max(0, window - tokens)), window).toFixed(2)}%`
-                  }}
-                />
-              )}
-            </span>
+            <PartBar
+              parts={summary.parts?.[key] ?? null}
+              name={name}
+              tokens={tokens}
+              window={window}
+              reserve={reserveTokens}
+            />
             <span className="num">{formatCount(tokens)}</span>
           </React.Fragment>
         ))}
@@ -360,7 +356,7 @@ function Replaced({
 }
 
 function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.ReactElement {
-  const { host } = usePlace();
+  const { host, actions } = usePlace();
   const all = entries.reduce((sum, entry) => sum + entry.tokens, 0);
   return (
     <details className="part" open>
@@ -378,7 +374,7 @@ function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.Rea
               <th scope="row">
                 {KINDS[kind] ?? kind}
                 {id !== '' && ' '}
-                {kind === 'cell' ? (
+                {kind === 'cell' && actions.canOpen ? (
                   <button
                     type="button"
                     className="link"

@@ -3,12 +3,13 @@
 import * as React from 'react';
 
 import type { IConversation } from '../conversation';
-import type { ICompletion, IImage } from '../panel';
+import type { CallResult, ICompletion, IImage } from '../panel';
 import { Chips, formatBytes, readPictures } from './attachments';
 import type { IPicture } from './attachments';
 import { Same } from './code';
 import { CompletionList, takesEnter, useCompletion } from './completion';
 import { ask, reasonOf, usePlace } from './context';
+import { formatCount } from './format';
 import { useLatest } from './frame';
 import { DownIcon, StopIcon } from './icons';
 import { Menu } from './menu';
@@ -271,6 +272,7 @@ export const Composer = React.forwardRef<IComposer, IComposerProps>(
           <div className="bar">
             <Pickers conversation={conversation} isOff={isOff} refuse={setRefused} />
             <span className="grow" />
+            <Estimate text={text} pictures={pictures} isOff={isOff} />
             <button
               type="button"
               className={isStopping ? 'plain stop stopping' : 'plain stop'}
@@ -425,6 +427,57 @@ function useHistory(conversation: IConversation): IHistory {
       return next === list.length ? draft : (list[next] ?? draft);
     }
   };
+}
+
+/** So long nothing is typed before a prompt is counted, in milliseconds. */
+const ESTIMATE_MS = 300;
+
+interface IEstimate {
+  text: string;
+  pictures: readonly IPicture[];
+  isOff: boolean;
+}
+
+/** About how many tokens the prompt takes; nothing for a command, or where the kernel tells none. */
+function Estimate({ text, pictures, isOff }: IEstimate): React.ReactElement | null {
+  const { host } = usePlace();
+  const [found, setFound] = React.useState<CallResult<'estimate'> | null>(null);
+  const isCounted = !isOff && !text.startsWith('/') && (text.trim() !== '' || pictures.length > 0);
+  React.useEffect(() => {
+    if (!isCounted) {
+      setFound(null);
+      return;
+    }
+    let isOld = false;
+    const timer = setTimeout(() => {
+      const images = pictures.map(({ width_px, height_px }) => ({ width_px, height_px }));
+      ask(host, 'estimate', { text, images }).then(
+        answer => {
+          if (!isOld) {
+            setFound(answer);
+          }
+        },
+        () => {
+          if (!isOld) {
+            setFound(null); // no figure is better than an old one
+          }
+        }
+      );
+    }, ESTIMATE_MS);
+    return () => {
+      isOld = true;
+      clearTimeout(timer);
+    };
+  }, [host, text, pictures, isCounted]);
+  if (!isCounted || !found) {
+    return null;
+  }
+  const more = found.mentions > 0 ? ' What is mentioned is looked up when it is sent.' : '';
+  return (
+    <span className="jctx-est small wide-only" title={`About what the prompt takes.${more}`}>
+      {`≈ ${formatCount(found.tokens)}${found.mentions > 0 ? ' + @' : ''} tok`}
+    </span>
+  );
 }
 
 interface IPickers {

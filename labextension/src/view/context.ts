@@ -28,6 +28,8 @@ export interface IActions {
   readonly replaceLabel: string | null;
   /** Whether there is a notebook to put a cell into. */
   readonly canInsert: boolean;
+  /** Whether a cell of the notebook can be shown. */
+  readonly canOpen: boolean;
   /** Further entries of the menu behind ⋯. */
   readonly menu: readonly IAction[];
   /** Prompts to begin with; what fits the notebook. */
@@ -43,6 +45,7 @@ export interface IActions {
 export const NO_ACTIONS: IActions = {
   replaceLabel: null,
   canInsert: false,
+  canOpen: false,
   menu: [],
   examples: [],
   sendOn: 'enter',

@@ -74,6 +74,20 @@ export function formatUsd(usd: number): string {
   return usd > 0 && usd < 0.005 ? usd.toPrecision(2) : usd.toFixed(2);
 }
 
+/** Shares of a cost as they are shown: with its digits, rounded so that they add up to it. */
+export function shareUsd(shares: readonly number[], total: number): string[] {
+  const digits = formatUsd(total).split('.')[1]?.length ?? 2;
+  const unit = 10 ** digits;
+  const exact = shares.map(share => Math.max(0, share) * unit);
+  const whole = exact.map(Math.floor);
+  const left = Math.round(total * unit) - whole.reduce((sum, one) => sum + one, 0);
+  const byRest = exact.map((one, at) => [one % 1, at] as const).sort(([a], [b]) => b - a);
+  for (const [, at] of byRest.slice(0, Math.max(0, left))) {
+    whole[at] = (whole[at] ?? 0) + 1;
+  }
+  return whole.map(one => (one / unit).toFixed(digits));
+}
+
 /** The largest part: where to look when nothing more can be freed. */
 export function findLargest(context: IContext): Part {
   return PARTS.reduce((best, part) => (context.parts[part] > context.parts[best] ? part : best));

@@ -14,6 +14,7 @@ import { Menu, useOutside } from './menu';
 interface IHeader {
   conversation: IConversation;
   state: IPanelState;
+  isRunning: boolean;
   /** Run a command as if it were typed. */
   run: (command: string) => void;
   compact: () => void;
@@ -23,7 +24,7 @@ interface IHeader {
 }
 
 export function Header(props: IHeader): React.ReactElement {
-  const { conversation, state, run, compact, isListing, list } = props;
+  const { conversation, state, isRunning, run, compact, isListing, list } = props;
   const { actions } = usePlace();
   const title = conversation.session?.title || 'New session';
   const canRun = actions.fault === null && conversation.session !== null;
@@ -81,7 +82,9 @@ export function Header(props: IHeader): React.ReactElement {
         </h3>
       )}
       <span className="grow" />
-      {actions.gauge !== 'hidden' && <PanelGauge state={state} />}
+      {actions.gauge !== 'hidden' && (
+        <PanelGauge state={state} compact={canRun && !isRunning ? compact : undefined} />
+      )}
       <button
         type="button"
         className="icon"
@@ -114,7 +117,12 @@ const COMMANDS = [
 ] as const;
 
 /** The gauge of the panel: the bar and the per cent, the breakdown below. */
-function PanelGauge({ state }: { state: IPanelState }): React.ReactElement | null {
+interface IPanelGauge {
+  state: IPanelState;
+  compact: (() => void) | undefined;
+}
+
+function PanelGauge({ state, compact }: IPanelGauge): React.ReactElement | null {
   const { actions } = usePlace();
   const [isOpen, setIsOpen] = React.useState(false);
   const button = React.useRef<HTMLButtonElement>(null);
@@ -159,7 +167,18 @@ function PanelGauge({ state }: { state: IPanelState }): React.ReactElement | nul
             }
           }}
         >
-          <Breakdown state={state} takeFocus />
+          <Breakdown
+            state={state}
+            takeFocus
+            compact={
+              compact &&
+              (() => {
+                setIsOpen(false);
+                button.current?.focus();
+                compact();
+              })
+            }
+          />
         </div>
       )}
     </>

@@ -60,6 +60,7 @@ export const AlarmIcon = draw({
     </>
   )
 });
+export const UpIcon = draw({ path: <path d="M4 10l4-4 4 4" /> });
 export const ClockIcon = draw({
   path: (
     <>

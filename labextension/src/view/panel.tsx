@@ -158,6 +158,7 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
         <Header
           conversation={conversation}
           state={state}
+          isRunning={isRunning}
           run={run}
           compact={() => {
             list(false);

@@ -13,6 +13,7 @@ import type { Choice, IQuestion } from '../panel';
 import { Code } from './code';
 import { ask, reasonOf, usePlace } from './context';
 import { useLatest } from './frame';
+import { DownIcon, UpIcon } from './icons';
 
 /** So long a new question takes no answer: who was typing or clicking meant something else. */
 export const INERT_MS = 500;
@@ -75,6 +76,13 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
   const [isSent, setIsSent] = React.useState(false);
   const [failed, setFailed] = React.useState('');
   const { id, offers } = question;
+  const coming = question.change ? (question.coming ?? []) : [];
+  const count = coming.length + 1;
+  const [at, setAt] = React.useState(0);
+  const shown = at > 0 ? (coming[at - 1] ?? null) : null;
+  const step = (by: 1 | -1): void => {
+    setAt(now => (now + by + count) % count);
+  };
 
   React.useEffect(() => {
     ask(host, 'seen', { question: id }).catch((error: unknown) => {
@@ -118,13 +126,19 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
       return;
     }
     const key = event.key.toLowerCase();
+    if (count > 1 && (key === 'j' || key === 'k')) {
+      event.preventDefault();
+      event.stopPropagation();
+      step(key === 'j' ? 1 : -1);
+      return;
+    }
     if (key !== 'y' && key !== 'n' && (key !== 'a' || offers.length === 0)) {
       return;
     }
     event.preventDefault();
     event.stopPropagation();
-    if (!counts(event)) {
-      return;
+    if (shown || !counts(event)) {
+      return; // what is in sight is not what is asked
     }
     if (key === 'n') {
       setIsDenying(true);
@@ -150,12 +164,22 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
       data-lm-suppress-shortcuts="true"
       onKeyDown={onKey}
     >
+      {count > 1 && !isDenying && <Changes at={at} count={count} step={step} />}
       <div>
-        <h4>{question.title}</h4>
+        <h4>{shown ? COMING[shown.op] : question.title}</h4>
         <div className="small quiet">{`Step ${question.step}`}</div>
       </div>
-      <Code code={question.text} language={question.info} />
-      {isDenying ? (
+      {shown ? (
+        <>
+          {shown.source !== null && (
+            <Code code={shown.source} language={shown.cell_type === 'markdown' ? '' : 'python'} />
+          )}
+          <div className="small quiet">It is asked about after those before it.</div>
+        </>
+      ) : (
+        <Code code={question.text} language={question.info} />
+      )}
+      {shown ? null : isDenying ? (
         <Deny
           isSent={isSent}
           deny={reason => {
@@ -214,7 +238,7 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
           </button>
         </div>
       )}
-      {offers[0] && !isDenying && (
+      {offers[0] && !isDenying && !shown && (
         <div className="small quiet">
           {`For session: ${offers[0].label}, until you revoke it by `}
           <code>/permissions</code>.
@@ -222,6 +246,51 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
       )}
       {failed !== '' && <div role="alert">{failed}</div>}
     </section>
+  );
+}
+
+const COMING = {
+  edit: 'Comes next: a cell is edited',
+  insert: 'Comes next: a cell is inserted',
+  delete: 'Comes next: a cell is deleted',
+  move: 'Comes next: a cell is moved'
+} as const;
+
+interface IChanges {
+  at: number;
+  count: number;
+  step: (by: 1 | -1) => void;
+}
+
+/** Which of the changes of one step is in sight, and the way to the others. */
+function Changes({ at, count, step }: IChanges): React.ReactElement {
+  return (
+    <div className="row jctx-changes">
+      <span className="grow" role="status">
+        <b>{`${count} proposed changes`}</b>{' '}
+        <span className="quiet">{`${at + 1} of ${count}`}</span>
+      </span>
+      {(
+        [
+          ['Previous change', 'K', -1, UpIcon],
+          ['Next change', 'J', 1, DownIcon]
+        ] as const
+      ).map(([label, key, by, Icon]) => (
+        <button
+          key={key}
+          type="button"
+          className="icon"
+          aria-label={label}
+          aria-keyshortcuts={key}
+          title={`${label} (${key})`}
+          onClick={() => {
+            step(by);
+          }}
+        >
+          <Icon />
+        </button>
+      ))}
+    </div>
   );
 }
 

@@ -319,12 +319,12 @@ function Edits({
   tool: IToolPart;
   undo: () => Promise<unknown>;
 }): React.ReactElement {
-  const { host } = usePlace();
+  const { host, actions } = usePlace();
   const [failed, setFailed] = React.useState('');
   const cell = tool.edits.find(edit => edit.cellId !== null)?.cellId;
   return (
     <div className="small row">
-      {typeof cell === 'string' && (
+      {actions.canOpen && typeof cell === 'string' && (
         <button
           type="button"
           className="link"

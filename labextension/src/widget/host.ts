@@ -1,5 +1,6 @@
 /** What the view asks of the page, where that is a cell's output and nothing is known around it. */
 
+import { act } from '../acts';
 import type { IHost } from '../host';
 import type { IDisposable } from '../view/frame';
 import { highlight } from './highlight';
@@ -8,9 +9,19 @@ import { drawOutputs } from './outputs';
 
 type Call = (op: string, args: Readonly<Record<string, unknown>>) => Promise<unknown>;
 
-/** Cells cannot be reached from an output: the view offers no such button (`NO_ACTIONS`). */
+/** Cells are reached where the page hears what is asked for (`acts.ts`); elsewhere nothing is offered. */
 export class OutputHost implements IHost {
-  constructor(private readonly _call: Call) {}
+  /** `node` is the view's own element. */
+  constructor(
+    private readonly _call: Call,
+    private readonly _node: HTMLElement
+  ) {}
+
+  /** Whether there is a page around that puts cells in and shows them; asked until it says so. */
+  get reachesCells(): boolean {
+    this._reaches ||= this._node.isConnected && act(this._node, 'look');
+    return this._reaches;
+  }
 
   renderMarkdown(text: string, node: HTMLElement): Promise<void> {
     drawMarkdown(text, node);
@@ -38,19 +49,21 @@ export class OutputHost implements IHost {
     return navigator.clipboard.writeText(text);
   }
 
-  insertBelow(): void {
-    // not offered
+  insertBelow(code: string): void {
+    act(this._node, 'insert', code);
   }
 
   replaceCell(): void {
-    // not offered
+    // not offered: the cell in use is the one that this stands in
   }
 
-  openCell(): void {
-    // the cell cannot be found from here
+  openCell(id: string): void {
+    act(this._node, 'open', id);
   }
 
   now(): number {
     return Date.now();
   }
+
+  private _reaches = false;
 }
