@@ -90,6 +90,37 @@ def test_a_tool_that_changed_or_went_is_told_so_after_the_compaction() -> None:
         assert_healthy(server)
 
 
+SMALL = "claude-haiku-4-5"
+
+
+def test_a_small_window_is_told_the_tools_it_cannot_work_without() -> None:
+    """Others are told from their window on, and come or go with a switch at the next compaction."""
+    own = tools("early")
+    own.specs = (*own.specs, replace(spec("zeta"), least_window=10_000))
+    models = {MODEL: LARGE[MODEL], SMALL: FakeModel(window=8_000, max_output=2_000)}
+    script: list[Any] = [
+        BIG, BIG, "Summary.", "Small.", reply(tools=[call("zeta")]), BIG, "Summary.", "Large.",
+    ]  # fmt: skip
+    with (
+        FakeAnthropic(script, models=models) as server,
+        talk(server, tools=own, tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        run(session, "two")
+        session.switch_model(SMALL)
+        session.compact()
+        run(session, "three")
+        run(session, "four")
+        session.switch_model(MODEL)
+        session.compact()
+        run(session, "five")
+
+        large, small = ["early", "run_code", "zeta"], ["early", "run_code"]
+        assert told(server) == [large] * 3 + [small] * 4 + [large]
+        assert "There is no tool `zeta`" in server.messages[5].body.decode()
+        assert_healthy(server)
+
+
 def test_a_compaction_without_other_tools_freezes_nothing_anew() -> None:
     """Where the tools are the same, system and tools are not stored again."""
     with (

@@ -26,7 +26,14 @@ from . import compaction as pure
 from .account import FIRST_CALL, MID_TURN
 from .blocks import Message
 from .calls import new_reply, record_beside, run_call
-from .compaction_plan import Plan, expected_head_tokens, find_plan, is_worth_it, must_lighten
+from .compaction_plan import (
+    Plan,
+    expected_head_tokens,
+    find_cut,
+    find_plan,
+    is_worth_it,
+    must_lighten,
+)
 from .compaction_request import Attempt, ask_hooks, build_summary_request, find_wish_room
 from .compactor import conclude, fail, run_compaction
 from .due import (
@@ -102,13 +109,24 @@ def _makes_room(engine: Engine, draft: Draft) -> bool:
     """
     meter, window, reserve = engine.meter, engine.window, engine.reserve
     view, is_later = engine.transcript.view, engine.transcript.active_compaction is not None
-    dropped = sum(map(meter.estimate_message, view[1 if is_later else 0 : draft.cut]))
+    cut = _cut_now(engine, draft)
+    dropped = sum(map(meter.estimate_message, view[1 if is_later else 0 : cut]))
     if dropped < engine.limits.least_gain * engine.used.total:
         return False
     if window is None or reserve is None:
         return True
-    stays = math.ceil(SAFETY * meter.estimate_request(view[draft.cut :]))
+    stays = math.ceil(SAFETY * meter.estimate_request(view[cut:]))
     return stays + expected_head_tokens(engine, window) <= window - reserve
+
+
+def _cut_now(engine: Engine, draft: Draft) -> int:
+    """Return where what stays begins, as if the summary were asked for now.
+
+    What came since it was begun stays whole, and counts in the tail: older steps, which are
+    summarised, stay as far as there is room left in its budget.
+    """
+    sent = pure.find_last_sent(engine.transcript.view)
+    return min(len(draft.messages), max(draft.cut, find_cut(engine, sent)))
 
 
 # Making -----------------------------------------------------------------------------------------
@@ -311,7 +329,9 @@ async def _apply(engine: Engine, attempt: Attempt) -> AsyncGenerator[CtxEvent, N
     if made.error is not None:
         yield _failed(engine, attempt, draft, made.error)
         return
-    plan = Plan(len(draft.messages), draft.cut, draft.summary_tokens, engine.used.total)
+    plan = Plan(
+        len(draft.messages), _cut_now(engine, draft), draft.summary_tokens, engine.used.total
+    )
     started = engine.ports.clock.monotonic() - made.seconds
     try:
         async with aclosing(conclude(engine, attempt, plan, draft.reply, started)) as events:

@@ -53,7 +53,7 @@ def find_plan(engine: Engine, trigger: Trigger, *, drops_images: bool = False) -
     if _is_too_much(engine, view[sent:]):
         sent = pure.find_end(view)
     summary_tokens = summary_budget(limits, engine.window)
-    cut = _find_cut(engine, sent, drops_images=drops_images)
+    cut = find_cut(engine, sent, drops_images=drops_images)
     dropped = sum(map(estimate, view[:cut]))
     # A summary alone that gives way to another frees nothing.
     is_again = cut == 1 and engine.transcript.active_compaction is not None
@@ -118,7 +118,7 @@ def expected_head_tokens(engine: Engine, window: int) -> int:
     return max(head, math.ceil(SAFETY * engine.meter.estimate_message(last.message)))
 
 
-def _find_cut(engine: Engine, sent: int, *, drops_images: bool) -> int:
+def find_cut(engine: Engine, sent: int, *, drops_images: bool = False) -> int:
     """Return where the tail begins: it is bounded in tokens, and in bytes and images too.
 
     Where the images leave in any case, only what is left counts: no text goes for their sake.

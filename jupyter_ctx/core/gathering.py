@@ -42,6 +42,8 @@ HEAD_SHARE = 0.25
 """What a summary and what comes back with it may take of the window."""
 SKILLS_SHARE, MOST_SKILLS = 0.10, 5
 """All skills together: as five of the longest, at most this share of the window."""
+NAMES_SHARE = 0.025
+"""What the list of stored results takes of a small window: each stands in its `turn-<n>` too."""
 _BUDGETS = ("instructions_tokens", "plan_tokens", "inventory_tokens", "results_tokens")
 _SETTINGS = (*_BUDGETS, "skill_tokens", "cells_tokens")
 MOST_OF_BEFORE, LEAST_FACTOR = 0.95, 0.05
@@ -54,18 +56,18 @@ def head_tokens(limits: Limits, window: int) -> int:
     A quarter of the window, and what the user's own settings allow above the defaults.
     """
     raised = sum(
-        max(
-            0,
-            share(getattr(limits, name), getattr(DEFAULTS, name), window) - _default(name, window),
-        )
+        max(0, share_of(limits, name, window) - share_of(DEFAULTS, name, window))
         for name in _SETTINGS
     )
     return int(HEAD_SHARE * window) + raised
 
 
-def _default(name: str, window: int) -> int:
-    default = getattr(DEFAULTS, name)
-    return share(default, default, window)
+def share_of(limits: Limits, name: str, window: int | None) -> int:
+    """Return the budget that the setting `name` makes on that window, in tokens."""
+    setting, default = getattr(limits, name), getattr(DEFAULTS, name)
+    if name == "results_tokens":
+        return share(setting, default, window, NAMES_SHARE)
+    return share(setting, default, window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class _Shares:
     @classmethod
     def of(cls, limits: Limits, window: int | None) -> _Shares:
         def budget(name: str) -> int:
-            return share(getattr(limits, name), getattr(DEFAULTS, name), window)
+            return share_of(limits, name, window)
 
         each = budget("skill_tokens")
         all_skills = MOST_SKILLS * each

@@ -182,7 +182,8 @@ class ToolSpec:
 
     `reads_only`: never asks for permission, allowed in plan mode. `permission` names the group an
     "allow for this session" covers ("run code"). A tool with `offloads` False bounds its own
-    results and is never offloaded. `max_result_chars`: longer results are offloaded.
+    results and is never offloaded. `max_result_chars`: longer results are offloaded. On windows of
+    fewer than `least_window` tokens it is not told, and cannot be called.
     """
 
     name: str
@@ -192,6 +193,7 @@ class ToolSpec:
     max_result_chars: int = 50_000
     offloads: bool = True
     permission: str = ""
+    least_window: int = 0
 
 
 @dataclass(frozen=True, slots=True)

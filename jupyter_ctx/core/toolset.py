@@ -1,7 +1,8 @@
 """The tools as a prompt tells them: frozen with the first turn, and anew at a compaction.
 
 Between, a tool may come, go or change (an MCP server, a newer version): its calls follow at once,
-what is told keeps its bytes, since every model charges for a changed prefix.
+what is told keeps its bytes, since every model charges for a changed prefix. On a small window the
+tools that one can work without are left out, for all are sent with each request.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 
 def describe_tools(engine: Engine) -> tuple[Json, ...]:
-    """Return the tools that there are now as a prompt tells them, without the program's keys."""
-    redactor = engine.ports.redactor
+    """Return the tools that there are now as a prompt tells them, without the program's keys.
+
+    An unknown window counts as a large one.
+    """
+    redactor, window = engine.ports.redactor, engine.window
     return tuple(
         {
             "name": spec.name,
@@ -26,6 +30,7 @@ def describe_tools(engine: Engine) -> tuple[Json, ...]:
             "input_schema": redactor.json(spec.input_schema),
         }
         for spec in engine.ports.tools.specs
+        if window is None or window >= spec.least_window
     )
 
 

@@ -35,7 +35,8 @@ def check_arguments(spec: ToolSpec, given: object) -> Json:
     import fastjsonschema
 
     plain = check_object(spec, given)
-    check = fastjsonschema.compile(dict(spec.input_schema), use_default=False)
+    schema = {"additionalProperties": False, **spec.input_schema}
+    check = fastjsonschema.compile(schema, use_default=False)
     try:
         check(plain)
     except fastjsonschema.JsonSchemaValueException as error:

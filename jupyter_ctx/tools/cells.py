@@ -40,7 +40,7 @@ MOST_ORDERS = 50
 PRESENT_CHARS = 12_000
 """So much is shown of a cell that was not as expected, in characters."""
 
-_ID: Mapping[str, object] = {"type": "string", "description": "The cell's id."}
+_ID: Mapping[str, object] = {"type": "string", "description": "Its id."}
 _SOURCE: Mapping[str, object] = {"type": "string", "description": "The whole source."}
 
 
@@ -67,11 +67,11 @@ class CellTools:
         }
         below: Mapping[str, object] = {
             "type": "string",
-            "description": "The id of the cell it is to stand below. Default: at the end.",
+            "description": "A cell's id. Default: at the end.",
         }
         move: Mapping[str, object] = {
             "type": "string",
-            "description": "The id of the cell it is to stand below. Default: to the top.",
+            "description": "A cell's id. Default: to the top.",
         }
         new = {"source": _SOURCE, "cell_type": kind, "after": below}
         return [

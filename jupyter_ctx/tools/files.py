@@ -69,7 +69,7 @@ ParseNotebook: TypeAlias = Callable[[bytes], tuple[tuple[NotebookCell, ...], tup
 
 _PATH: Mapping[str, object] = {
     "type": "string",
-    "description": "The file, from the project's folder; an absolute path inside it will do.",
+    "description": "From the project's folder, or absolute and inside it.",
 }
 
 
@@ -122,7 +122,7 @@ def _make_write(files: FileTools) -> Tool:
 
     fields = {
         "path": _PATH,
-        "text": {"type": "string", "description": "All of the file's text."},
+        "text": {"type": "string"},
     }
     schema = make_schema(fields, ["path", "text"])
     spec = ToolSpec(
@@ -147,9 +147,8 @@ def _make_edit(files: FileTools) -> Tool:
         "old": {
             "type": "string",
             "minLength": 1,
-            "description": "The text to replace, exactly as it stands there, and only once.",
         },
-        "new": {"type": "string", "description": "What stands there instead; may be empty."},
+        "new": {"type": "string"},
     }
     schema = make_schema(fields, ["path", "old", "new"])
     spec = ToolSpec(

@@ -58,13 +58,12 @@ def make_search_files(project: Project) -> Tool:
             "type": "string",
             "minLength": 1,
             "maxLength": PATTERN_CHARS,
-            "description": "List the lines this Python regex matches. Default: list names.",
+            "description": "A Python regex. Default: names alone.",
         },
         "glob": {
             "type": "string",
             "maxLength": GLOB_CHARS,
-            "description": "Which files, as in `*.py` (in any folder) or `src/**/*.{py,md}`. "
-            "Default: all.",
+            "description": "As `*.py` (in any folder) or `src/**/*.{py,md}`. Default: all.",
         },
     }
     spec = ToolSpec(

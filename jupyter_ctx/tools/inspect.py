@@ -48,7 +48,7 @@ def make_inspect(kernel: Kernel) -> Tool:
         "items": {"type": "string", "minLength": 1},
         "minItems": 1,
         "maxItems": MAX_NAMES,
-        "description": "Names of variables, as they stand in the namespace; no expressions.",
+        "description": "Names only, no expressions.",
     }
     spec = ToolSpec(
         "inspect",

@@ -50,11 +50,11 @@ def make_list_cells(kernel: Kernel, notebook: Notebook | None = None) -> Tool:
         "start": {
             "type": "integer",
             "minimum": 1,
-            "description": "List cells from this position on, from 1. Default: an outline.",
+            "description": "From this position on, from 1. Default: an outline.",
         },
         "section": {
             "type": "string",
-            "description": "The id of a heading's cell: list only the cells below that heading.",
+            "description": "The id of a heading's cell: only the cells below it.",
         },
     }
     spec = ToolSpec(
@@ -87,18 +87,10 @@ def make_read_cell(
     fields: dict[str, Mapping[str, object]] = {
         "cell_id": {
             "type": "string",
-            "description": "The cell's id, as list_cells gives it, or the words of a heading.",
+            "description": "The cell's id, or the words of a heading.",
         },
-        "outputs": {
-            "type": "boolean",
-            "default": False,
-            "description": "Also return the outputs, after the source.",
-        },
-        "section": {
-            "type": "boolean",
-            "default": False,
-            "description": "Return every cell of the section that begins with this heading.",
-        },
+        "outputs": {"type": "boolean"},
+        "section": {"type": "boolean"},
         **LINE_FIELDS,
     }
     spec = ToolSpec(

@@ -30,21 +30,9 @@ CHUNK_BYTES = 1024 * 1024
 """A stored text is read in pieces of so many bytes."""
 
 LINE_FIELDS: Mapping[str, Mapping[str, object]] = {
-    "start_line": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "The first line to read, from 1. Default: 1.",
-    },
-    "end_line": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "The last line to read, included. Default: as many as fit.",
-    },
-    "start_char": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "Read on within the long line start_line, from this character, from 1.",
-    },
+    "start_line": {"type": "integer", "minimum": 1},
+    "end_line": {"type": "integer", "minimum": 1, "description": "The last line, included."},
+    "start_char": {"type": "integer", "minimum": 1, "description": "Within a long start_line."},
 }
 
 

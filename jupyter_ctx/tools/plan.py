@@ -6,7 +6,7 @@ from ..core.blocks import Json
 from ..core.plan import MOST_ITEM_CHARS, MOST_ITEMS, PlanItem, count_done
 from ..core.planning import clean_items
 from ..core.ports import ToolOutput, ToolSpec
-from .base import Tool, load_description, make_schema
+from .base import LEAST_WINDOW, Tool, load_description, make_schema
 
 
 def make_update_plan() -> Tool:
@@ -34,12 +34,13 @@ def make_update_plan() -> Tool:
         "type": "array",
         "items": item,
         "maxItems": MOST_ITEMS,
-        "description": "The whole plan in order, as it is from now on; empty: there is none.",
+        "description": "The whole plan in order.",
     }
     spec = ToolSpec(
         "update_plan",
         load_description("update_plan"),
         make_schema({"items": items}, ["items"]),
         reads_only=True,  # of the user's things it changes none
+        least_window=LEAST_WINDOW,
     )
     return Tool(spec, run)

@@ -29,7 +29,7 @@ def make_run_code(kernel: Kernel) -> Tool:
         return output
 
     schema = make_schema(
-        {"code": {"type": "string", "description": "Python to run; IPython syntax works."}},
+        {"code": {"type": "string"}},
         ["code"],
     )
     spec = ToolSpec(

@@ -42,15 +42,14 @@ def make_read_result(results: ResultReader) -> Tool:
     fields = {
         "tool_use_id": {
             "type": "string",
-            "description": "The handle of a stored result, or `prompt-<turn>`, "
-            "`cell-<cell_id>-<N>` or `turn-<n>`.",
+            "description": "The name of the stored text.",
         },
         **LINE_FIELDS,
         "pattern": {
             "type": "string",
             "minLength": 1,
             "maxLength": PATTERN_CHARS,
-            "description": "Instead of reading: list the lines this Python regex matches.",
+            "description": "A Python regex.",
         },
     }
     spec = ToolSpec(

@@ -52,7 +52,7 @@ def make_skill(find_skills: Callable[[], Sequence[Loadable]]) -> Tool:
         return ToolOutput(f"[Skill `{name}`; files that it names lie in {where}]\n{text}")
 
     fields = {
-        "name": {"type": "string", "description": "The skill's name, as it is listed."},
+        "name": {"type": "string"},
         "start_line": LINE_FIELDS["start_line"],
     }
     spec = ToolSpec(

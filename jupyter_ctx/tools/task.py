@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.blocks import Json
 from ..core.ports import ToolOutput, ToolSpec
 from ..errors import ToolError
-from .base import Tool, load_description, make_schema
+from .base import LEAST_WINDOW, Tool, load_description, make_schema
 
 DESCRIPTION_CHARS = 100
 """Longest description, in characters: it stands on one line, and in questions."""
@@ -31,12 +31,12 @@ def make_task() -> Tool:
             "type": "string",
             "minLength": 1,
             "maxLength": DESCRIPTION_CHARS,
-            "description": "What it is to do, in three to six words, for the user.",
+            "description": "Three to six words for the user.",
         },
         "prompt": {
             "type": "string",
             "minLength": 1,
-            "description": "The task, whole: what to find or do, and what to answer with.",
+            "description": "What to find or do, and what to answer with.",
         },
     }
     spec = ToolSpec(
@@ -44,5 +44,6 @@ def make_task() -> Tool:
         load_description("task"),
         make_schema(fields, ["description", "prompt"]),
         reads_only=True,
+        least_window=LEAST_WINDOW,
     )
     return Tool(spec, run)

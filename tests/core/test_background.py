@@ -192,6 +192,28 @@ def test_one_for_the_account_is_applied_when_it_is_ready():
     assert boundary - asked in (1, 2)
 
 
+def test_what_stays_behind_it_is_the_tail_of_now():
+    """Steps that came while it was made count in the tail's budget: older ones give way to them."""
+    model = Worker(steps=70, window=None, prices=PRICES)
+    model.held = asyncio.Event()
+    with session_of(model, alpha=0.1, tail_tokens=500, summary_tokens=500) as session:
+        engine = session._engine
+        drafted = []
+
+        def see(event: CtxEvent) -> None:
+            held = engine.preparation
+            if held is not None and held.draft not in drafted:
+                drafted.append(held.draft)
+            if drafted and len(session.transcript.view) >= len(drafted[0].messages) + 8:
+                model.held.set()
+
+        session.ask("go", on_event=see)
+
+    first, draft = applied(session)[0], drafted[0]
+    assert draft.cut < len(draft.messages)  # had it come at once, steps would have stayed
+    assert first.drop_messages == len(draft.messages)
+
+
 def test_zero_calls_prepares_nothing():
     """With `prepare_calls` 0 each summary is asked for where it is needed."""
     model = Worker(steps=70)

@@ -17,6 +17,7 @@ import numpy as np
 from jupyter_ctx.core.blocks import Message, words_of
 from jupyter_ctx.core.compaction import build_instruction
 from jupyter_ctx.core.entries import CompactionEntry, FateEntry, MessageEntry
+from jupyter_ctx.core.gathering import share_of
 from jupyter_ctx.core.reinjection import Instruction, choose_instructions, choose_lines
 from jupyter_ctx.core.window import DEFAULTS, TAIL_SHARE, Limits, share, summary_budget
 from jupyter_ctx.prompts import load_prompt
@@ -212,8 +213,8 @@ def _cuts(log: _Log, tokens: Sequence[int], budget: int) -> Iterator[int]:
 
 def _carry_over(log: _Log, limits: Limits, window: int) -> Callable[[int, int], int]:
     """Return what a compaction puts back, in tokens, by first message kept and results stored."""
-    instructions_budget = share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window)
-    results_budget = share(limits.results_tokens, DEFAULTS.results_tokens, window)
+    instructions_budget = share_of(limits, "instructions_tokens", window)
+    results_budget = share_of(limits, "results_tokens", window)
     places = [place for place, _ in log.prompts]
     count = COUNTER.count
 
