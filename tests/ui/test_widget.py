@@ -134,6 +134,26 @@ def test_the_panel_answers_and_survives_a_reload(lab: LabServer, opened: Open) -
         expect(panel.root).to_contain_text("is gone")
 
 
+def test_code_goes_into_the_notebook_from_an_output(lab: LabServer, opened: Open) -> None:
+    """Insert below puts code right below the cell that the panel stands in, as the active cell."""
+    with FakeAnthropic(["Do this:\n\n```python\nx = 6 * 7\n```\n"]) as server:
+        page = opened("insert.ipynb", server, "%agent /panel", "print(x)")
+        page.run_cell(1)
+        panel = WidgetPanel(page, 1)
+        expect(panel.prompt).to_be_enabled(timeout=TURN_MS)
+        panel.ask("What then?")
+        insert = panel.turn(1).get_by_role("button", name="Insert below")
+        expect(insert).to_be_visible(timeout=TURN_MS)
+        expect(panel.turn(1).get_by_role("button", name="Replace cell")).to_have_count(0)
+        insert.click()
+        expect(page.page.locator(".jp-Notebook .jp-Cell")).to_have_count(4)
+        sources = page.page.evaluate(
+            "() => window.jupyterapp.shell.currentWidget.content.widgets"
+            ".map(cell => cell.model.sharedModel.getSource())"
+        )
+        assert sources[1:] == ["%agent /panel", "x = 6 * 7", "print(x)"]
+
+
 def test_hostile_text_is_inert_in_the_widget(lab: LabServer, opened: Open) -> None:
     """No payload runs a script, loads anything or leaves an element that could."""
     parts = [HOSTILE[at : at + BLOCKS] for at in range(0, len(HOSTILE), BLOCKS)]
