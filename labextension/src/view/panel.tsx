@@ -343,8 +343,10 @@ const AROUND = [
 function toNextRegion(root: HTMLElement, names: readonly string[], by: number): void {
   const regions = names.flatMap(one => root.querySelector<HTMLElement>(one) ?? []);
   const focused = root.ownerDocument.activeElement;
-  const inside = AROUND.find(one => focused?.closest(one));
-  const at = regions.findIndex(region => inside && region.closest(inside));
+  const around = (node: Element | null): string | undefined =>
+    AROUND.find(one => node?.closest(one)); // a question lies in the conversation: the inner counts
+  const inside = around(focused);
+  const at = regions.findIndex(region => inside && around(region) === inside);
   regions.at((at + by) % regions.length)?.focus();
 }
 
