@@ -109,6 +109,38 @@ const DRAWN: Readonly<Record<string, IScene>> = {
     QUESTION,
     QUEUED
   ]),
+  changes: scene([
+    started(7),
+    ...STEPS,
+    step5,
+    {
+      ...QUESTION,
+      verb: 'edit cells',
+      title: 'The agent asks to edit code cell 5:',
+      text: "@@ -1 +1 @@\n-m = df.merge(users, on='email')\n+m = df.merge(users, on='user_id')",
+      info: 'diff',
+      cell_id: 'a1b2',
+      change: { op: 'edit', cell_id: 'a1b2', source: FIX, cell_type: null, after: null },
+      coming: [
+        {
+          tool_use_id: 't7-6',
+          op: 'insert',
+          cell_id: null,
+          source: 'cohort.plot.bar()',
+          cell_type: 'code',
+          after: 'a1b2'
+        },
+        {
+          tool_use_id: 't7-7',
+          op: 'delete',
+          cell_id: 'c3d4',
+          source: null,
+          cell_type: null,
+          after: null
+        }
+      ]
+    }
+  ]),
   decisions: scene([
     started(7),
     ...tool(7, {

@@ -252,3 +252,20 @@ def test_code_that_swallows_stop_is_stopped(
     page.call("stop")
     page.wait_for("turn_finished", outcome="stopped")
     assert free.execute("1 + 1").ok
+
+
+def test_a_prompt_is_estimated_before_it_is_sent(free: RealKernel, page: PanelPage) -> None:
+    """Text and images count, a mention is told apart, and sizes that are none are refused."""
+    page.open()
+    short = page.call("estimate", text="Plot it.", images=[])
+    long = page.call("estimate", text="Plot it. " * 50_000, images=[])
+    image = {"width_px": 640, "height_px": 480}
+    more = page.call("estimate", text="Plot it. See @df", images=[image])
+
+    assert 0 < short["tokens"] < 30
+    assert 100_000 < long["tokens"] < 400_000
+    assert more["tokens"] > short["tokens"] + 300
+    assert [one["mentions"] for one in (short, more)] == [0, 1]
+    for images in ({}, [1], [{"width_px": 1}], [image] * 1_000):
+        with pytest.raises(Refusal):
+            page.call("estimate", text="x", images=images)

@@ -53,6 +53,12 @@ def deny(page: Page) -> None:
     field.fill("use the id columns only")
 
 
+def next_change(page: Page) -> None:
+    """Look at the change that comes after the one that is asked about."""
+    page.get_by_role("group", name="Permission request").press("j")
+    expect(page.get_by_text("2 of 3")).to_be_visible()
+
+
 def complete(page: Page) -> None:
     """Type a mention of which the list has more."""
     page.get_by_role("textbox", name="Prompt").press_sequentially("plot @co")
@@ -151,6 +157,8 @@ STATES: dict[str, tuple[str, Act, int]] = {
     "writing": ("writing", open_stored, 720),
     "waiting": ("waiting", nothing, 620),
     "denying": ("waiting", deny, 560),
+    "changes": ("changes", nothing, 560),
+    "changes-next": ("changes", next_change, 560),
     "decisions": ("decisions", nothing, 420),
     "running": ("running", nothing, 420),
     "stopping": ("running", stop, 420),
