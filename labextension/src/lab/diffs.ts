@@ -58,6 +58,11 @@ function sourceIn({ context }: NotebookPanel, id: string): string | null {
   return cells.find(cell => cell.id === id)?.getSource() ?? null;
 }
 
+/** Whether a cell takes no place now: it is in a collapsed section, or windowed away. */
+function isAway({ node }: Cell): boolean {
+  return node.getClientRects().length === 0;
+}
+
 /** One view of a notebook. */
 class NotebookDiffs implements IDisposable {
   constructor(panel: NotebookPanel, edits: CellEdits, tracker: INotebookTracker) {
@@ -244,7 +249,7 @@ class NotebookDiffs implements IDisposable {
     this._bar.state = {
       ids: open.map(({ proposal }) => proposal.toolUseId),
       at: focused ? open.indexOf(focused) + 1 : 0,
-      isNeeded: open.length > 1 || open.some(({ cell, shown }) => !shown || cell.isHidden),
+      isNeeded: open.length > 1 || open.some(({ cell, shown }) => !shown || isAway(cell)),
       mayAccept: open.every(({ shown }) => shown?.isRead && shown.isFresh)
     };
   }
@@ -285,7 +290,7 @@ class NotebookDiffs implements IDisposable {
 
   /** What had the focus is gone: the next one that is drawn has it, else the notebook. */
   private _refocus(): void {
-    const next = this._open.find(({ shown, cell }) => shown && !cell.isHidden)?.shown;
+    const next = this._open.find(({ shown, cell }) => shown && !isAway(cell))?.shown;
     if (next) {
       next.focus();
     } else {
