@@ -266,6 +266,7 @@ def test_a_prompt_is_estimated_before_it_is_sent(free: RealKernel, page: PanelPa
     assert 100_000 < long["tokens"] < 400_000
     assert more["tokens"] > short["tokens"] + 300
     assert [one["mentions"] for one in (short, more)] == [0, 1]
-    for images in ({}, [1], [{"width_px": 1}], [image] * 1_000):
+    odd: tuple[Any, ...] = ({}, [1], [{"width_px": 1}], [image] * 1_000)
+    for images in odd:
         with pytest.raises(Refusal):
             page.call("estimate", text="x", images=images)
