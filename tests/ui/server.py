@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -96,14 +98,16 @@ def find_chromium() -> str:
 
 
 @contextmanager
-def start_lab(base: Path, extra_env: Mapping[str, str] | None = None) -> Iterator[LabServer]:
-    """Run a server whose every folder lies under `base`; stop it at the end.
+def start_lab(
+    base: Path, extra_env: Mapping[str, str] | None = None, port: int | None = None
+) -> Iterator[LabServer]:
+    """Run a server whose every folder lies under `base`, on `port` or a free one; then stop it.
 
     Raises RuntimeError with the log if it does not come up.
     """
     root, log = base / "root", base / "server.log"
-    root.mkdir(parents=True)
-    port = _free_port()
+    root.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
     process = subprocess.Popen(
         _command(port, root),
         env=_environment(base, extra_env or {}),
@@ -130,11 +134,21 @@ def start_lab(base: Path, extra_env: Mapping[str, str] | None = None) -> Iterato
         reader.join(10)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def lasting_port() -> int:
+    """Return a free port that no connection gets by itself: it stays free for a second server."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("No port is free from 20000 to 29999.")
 
 
 def _command(port: int, root: Path) -> list[str]:
