@@ -664,29 +664,6 @@ def test_a_change_in_a_collapsed_section_is_shown_by_the_bar(
     assert len(ids(page)) == 4
 
 
-def test_a_change_far_off_in_a_windowed_notebook_is_found(
-    lab: LabServer, page_for: PageFor, server: FakeAnthropic
-) -> None:
-    """Cells out of sight are not drawn there; the bar counts the change, and Next draws it."""
-    lab.write_settings("@jupyterlab/notebook-extension:tracker", '{"windowingMode": "full"}')
-    try:
-        more = [(f"c{n}", f"x_{n} = {n}") for n in range(200)]
-        page = page_for(write(lab, "windowed.ipynb", server, *more))
-        panel = asked(page, server, call("insert_cell", source="far = 1", after="c190"))
-        bar = page.page.get_by_role("toolbar", name="Proposed edits")
-        expect(bar).to_contain_text("1 proposed edit")
-        proposed = page.page.locator(".jctx-proposal [role=group]")
-        expect(proposed).to_have_count(0)
-        bar.get_by_role("button", name="Next edit").click()
-        expect(proposed).to_be_focused()
-        press(proposed, "a")
-        panel.wait_done()
-        at = ids(page).index("c190")
-        assert source(page, ids(page)[at + 1]) == "far = 1"
-    finally:
-        lab.write_settings("@jupyterlab/notebook-extension:tracker", "{}")
-
-
 def test_a_new_cell_is_still_proposed_after_a_reload_and_in_dark(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
