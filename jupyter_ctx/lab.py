@@ -28,7 +28,7 @@ def start(
     2, with the reason on stderr, if nothing could be started.
     """
     if importlib.util.find_spec("jupyterlab") is None:
-        print("JupyterLab is not installed: pip install 'jupyter-ctx[lab]'", file=stderr)
+        print("JupyterLab is not installed: pip install jupyterlab ipykernel", file=stderr)
         return 2
     try:
         command = build_command(target or put_quick_start(Path.cwd(), stdout), arguments)

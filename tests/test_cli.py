@@ -179,15 +179,16 @@ def test_the_new_notebook_has_what_the_agent_made_and_what_it_brought(
 def test_without_a_person_everything_that_asks_is_denied_and_said(
     shell: Shell, server: FakeAnthropic
 ) -> None:
-    """The contracted text reaches model and person; the turn is done, so the status is 0."""
+    """The model hears the kernel's words, the person the flag alone; the status is 0."""
     server.append(call("insert_cell", source="x = 1"), call("run_code", code="1"), "I could not.")
 
     ran = shell.run("Do it.")
 
     assert (ran.status, ran.out) == (0, "I could not.\n"), ran.err
     denied = "Denied: no one can be asked here; set JUPYTER_CTX_PERMISSIONS=auto"
-    assert ran.err.count(denied) == 2
-    assert "--permissions auto" in ran.err
+    assert ran.err.count("no one can be asked here; --permissions auto lets the agent act") == 2
+    assert "JUPYTER_CTX_PERMISSIONS" not in ran.err
+    assert ran.err.count("--permissions auto") == 3
     assert json.dumps(server.requests[-1].json["messages"]).count(denied) == 2
     assert "0 cells made" in ran.err
 

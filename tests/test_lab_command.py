@@ -74,7 +74,7 @@ def test_without_jupyterlab_it_says_what_to_install(
     command, _, why, status = started(tmp_path)
 
     assert (command, status) == ([], 2)
-    assert why == "JupyterLab is not installed: pip install 'jupyter-ctx[lab]'\n"
+    assert why == "JupyterLab is not installed: pip install jupyterlab ipykernel\n"
 
 
 def test_other_commands_refuse_what_they_do_not_know(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from .documents import default_output, load_document, name_cell, transcript_path
 from .page import JsonDict, build_cell
 
 LOAD = "%load_ext jupyter_ctx"
-INSTALL = 'pip install "jupyter-ctx[lab]"'
+INSTALL = "pip install ipykernel"
 
 
 class InputError(CtxError):

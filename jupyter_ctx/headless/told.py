@@ -15,7 +15,11 @@ KIND = "jupyter_ctx"
 ANSWER = "answer"
 LINE = "line"
 DENIED = "no one can be asked here"
-HINT = "Nobody can be asked here: --permissions auto lets the agent act, edits lets it edit."
+WAY = "set JUPYTER_CTX_PERMISSIONS=auto"
+"""How a denial ends that the kernel says (ipython/permissions.py) …"""
+FLAG = "--permissions auto lets the agent act"
+"""… and how it ends at this command, which has a flag for it."""
+HINT = f"Nobody can be asked here: {FLAG}, edits lets it edit."
 
 
 class Told:
@@ -60,4 +64,4 @@ class Told:
             return
         self._lines[display_id] = text
         self.was_denied = self.was_denied or DENIED in text
-        print(text, file=self._err, flush=True)
+        print(text.replace(WAY, FLAG), file=self._err, flush=True)

@@ -41,7 +41,7 @@ from .facts import max_images, table_facts
 from .refusals import BLIND_WORDS, Where, classify, read_refusal
 from .sdk_model import SdkModel
 from .server_facts import FACTS_TIMEOUT_S, ask_server
-from .wiretext import parse_event
+from .wiretext import parse_event, some_tokens
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
@@ -309,8 +309,8 @@ def is_own_address(base_url: str) -> bool:
 
 def merge_facts(facts: ModelFacts, info: ModelInfo) -> ModelFacts:
     """Return `facts` with what the Models API said in place of the table's; total on any answer."""
-    window = _count(getattr(info, "max_input_tokens", None))
-    output = _count(getattr(info, "max_tokens", None))
+    window = some_tokens(getattr(info, "max_input_tokens", None))
+    output = some_tokens(getattr(info, "max_tokens", None))
     adaptive: object = info
     for step in ("capabilities", "thinking", "types", "adaptive", "supported"):
         adaptive = getattr(adaptive, step, None)
@@ -336,7 +336,3 @@ def _has_profile(environ: Mapping[str, str]) -> bool:
         return (home / "configs").is_dir()
     except (OSError, RuntimeError):  # no home folder: no profile in it
         return False
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

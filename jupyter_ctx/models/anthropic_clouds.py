@@ -45,7 +45,7 @@ class CloudModel(AnthropicModel):
         if not _is_installed(self.needs):
             raise ConfigError(
                 f"Model {name!r} needs {self.title}'s library: run "
-                f"`pip install 'jupyter-ctx[{self.prefix}]'` and restart the kernel.",
+                f"`pip install 'anthropic[{self.prefix}]'` and restart the kernel.",
                 name="model",
             )
         super().__init__(name, settings, environ, redactor)

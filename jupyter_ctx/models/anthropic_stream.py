@@ -6,7 +6,6 @@ order of keys included. A reply is complete only after `message_stop` with a sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
@@ -15,13 +14,10 @@ from ..core.entries import CacheMiss
 from ..core.ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart, ToolPart
 from ..core.usage import Usage
 from ..errors import StreamBrokenError
-from .wiretext import mend, mend_text, parse_input, split_half
+from .wiretext import as_count, as_object, as_text, mend, mend_text, parse_input, split_half
 
 CUT_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons after which the last block may be half written."""
-
-MOST_TOKENS: Final = 100_000_000
-"""A usage figure over this is impossible: no window comes near it."""
 
 
 class ReplyReader:
@@ -50,15 +46,15 @@ class ReplyReader:
         """Take one event and return what it brings, in order."""
         match event.get("type"):
             case "message_start":
-                self._start(_as_object(event.get("message")))
+                self._start(as_object(event.get("message")))
             case "content_block_start":
                 return self._start_block(event)
             case "content_block_delta":
-                return self._find(event).feed(_as_object(event.get("delta")))
+                return self._find(event).feed(as_object(event.get("delta")))
             case "content_block_stop":
                 return self._stop_block(event)
             case "message_delta":
-                self._end(_as_object(event.get("delta")))
+                self._end(as_object(event.get("delta")))
                 self._diagnose(event)
                 self._add_usage(event.get("usage"))
             case "message_stop":
@@ -75,34 +71,34 @@ class ReplyReader:
     # The message
 
     def _start(self, message: Json) -> None:
-        self._message_id = _as_text(message.get("id"))
+        self._message_id = as_text(message.get("id"))
         self._add_usage(message.get("usage"))
         self._end(message)
         self._diagnose(message)
 
     def _end(self, delta: Json) -> None:
-        self._stop_reason = _as_text(delta.get("stop_reason")) or self._stop_reason
-        details = _as_object(delta.get("stop_details"))
-        detail = _as_text(details.get("explanation")) or _as_text(details.get("category"))
-        self._detail = detail or _as_text(delta.get("stop_sequence")) or self._detail
+        self._stop_reason = as_text(delta.get("stop_reason")) or self._stop_reason
+        details = as_object(delta.get("stop_details"))
+        detail = as_text(details.get("explanation")) or as_text(details.get("category"))
+        self._detail = detail or as_text(delta.get("stop_sequence")) or self._detail
 
     def _diagnose(self, told: Json) -> None:
         """Take the reason of a cache miss, where there is one; null is: none, or not yet known."""
-        inner = _as_object(told.get("delta")).get("diagnostics")
-        diagnostics = _as_object(told.get("diagnostics") or inner)
+        inner = as_object(told.get("delta")).get("diagnostics")
+        diagnostics = as_object(told.get("diagnostics") or inner)
         reason = diagnostics.get("cache_miss_reason")
-        found = _as_object(reason)
-        kind = _as_text(reason) or _as_text(found.get("type"))
+        found = as_object(reason)
+        kind = as_text(reason) or as_text(found.get("type"))
         if kind:
             tokens = _larger(None, found.get("cache_missed_input_tokens"))
             self._cache_miss = CacheMiss(kind, tokens)
 
     def _add_usage(self, raw: object) -> None:
         """Take usage figures; they are totals, so the largest seen of each counts."""
-        usage, beside = _as_object(raw), None
+        usage, beside = as_object(raw), None
         self._usage = _read_usage(self._usage, usage)
         iterations = usage.get("iterations")
-        for each in map(_as_object, iterations if isinstance(iterations, list) else ()):
+        for each in map(as_object, iterations if isinstance(iterations, list) else ()):
             if each.get("type") == "compaction":  # not in the figures above (API.md 1)
                 tokens = _read_usage(Usage(), each)
                 beside = tokens if beside is None else beside + tokens
@@ -134,7 +130,7 @@ class ReplyReader:
         if self._is_broken:
             self._break("the input of a tool call is no JSON object")
         settled = self._settle()
-        opened = _OpenBlock(dict(_as_object(event.get("content_block"))))
+        opened = _OpenBlock(dict(as_object(event.get("content_block"))))
         if opened.type is None or (opened.type == "tool_use" and not opened.is_named()):
             self._break("a block has no type, or a tool call no name")
         self._open[_as_index(event)] = opened
@@ -200,17 +196,17 @@ class _OpenBlock:
 
     @property
     def type(self) -> str | None:
-        return _as_text(self.wire.get("type"))
+        return as_text(self.wire.get("type"))
 
     def is_named(self) -> bool:
-        return bool(_as_text(self.wire.get("id")) and _as_text(self.wire.get("name")))
+        return bool(as_text(self.wire.get("id")) and as_text(self.wire.get("name")))
 
     def begin(self) -> list[Delta]:
         """Return what can be shown at once; some servers put text into the start."""
         if self.type == "tool_use":
             return [ToolPart(str(self.wire["id"]), str(self.wire["name"]))]
         shown = "thinking" if self.type == "thinking" else "text"
-        return _show(shown, _as_text(self.wire.get(shown)) or "")
+        return _show(shown, as_text(self.wire.get(shown)) or "")
 
     def feed(self, delta: Json) -> list[Delta]:
         """Take one delta. A text goes on where it was; of an unknown kind, so do all its texts."""
@@ -254,17 +250,17 @@ class _OpenBlock:
         """
         raw = "".join(self.texts.pop("partial_json", []))
         for name, pieces in self.texts.items():
-            self.wire[name] = (_as_text(self.wire.get(name)) or "") + "".join(pieces)
+            self.wire[name] = (as_text(self.wire.get(name)) or "") + "".join(pieces)
         if raw:
             self.wire["input"] = parse_input(raw)
         wire: dict[str, object] = mend(self.wire)
         match self.type:
             case "text" if not wire.get("citations"):
-                return Text(_as_text(wire.get("text")) or "")
+                return Text(as_text(wire.get("text")) or "")
             case "thinking" | "redacted_thinking":
                 return Thinking(wire)
             case "tool_use":
-                given = _as_object(wire.get("input"))
+                given = as_object(wire.get("input"))
                 return ToolUse(str(wire["id"]), str(wire["name"]), given)
             case _:
                 return Opaque(wire)
@@ -284,7 +280,7 @@ def _is_blank(block: Block) -> bool:
 
 def _read_usage(old: Usage, told: Json) -> Usage:
     """Return the larger of each figure known and told."""
-    written = _as_object(told.get("cache_creation"))
+    written = as_object(told.get("cache_creation"))
     return Usage(
         _larger(old.uncached, told.get("input_tokens")),
         _larger(old.cache_read, told.get("cache_read_input_tokens")),
@@ -295,17 +291,10 @@ def _read_usage(old: Usage, told: Json) -> Usage:
 
 
 def _larger(old: int | None, new: object) -> int | None:
-    if not isinstance(new, int) or isinstance(new, bool) or not 0 <= new <= MOST_TOKENS:
-        return old  # an impossible figure says nothing
-    return new if old is None else max(old, new)
-
-
-def _as_object(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _as_text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    count = as_count(new)
+    if count is None:
+        return old
+    return count if old is None else max(old, count)
 
 
 def _as_index(event: Json) -> int:

@@ -18,7 +18,7 @@ from ..core.ports import BlockDone, Delta, ReplyDone, TextPart, ThinkingPart, To
 from ..core.usage import Usage
 from ..errors import StreamBrokenError
 from .openai_wire import reasoning
-from .wiretext import mend, parse_input, split_half
+from .wiretext import as_count, as_object, as_text, mend, parse_input, split_half
 
 STOP_REASONS: Final[Mapping[str, str]] = {
     "stop": "end_turn",
@@ -47,8 +47,6 @@ REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 """Fields in which servers stream what the model thinks; they go back under the same name."""
 REASONING_LISTS: Final = ("reasoning_details",)
 """The same in pieces of a list, each of which is kept as it came."""
-MOST_TOKENS: Final = 100_000_000
-"""A usage figure over this is impossible: no window comes near it."""
 NEAR_WINDOW: Final = 0.95
 """An answer that ends so near the window's end, short of its limit, was ended by the window."""
 NO_NAMES: Final[Mapping[str, str]] = {}
@@ -165,14 +163,14 @@ class ReplyReader:
 
     def feed(self, chunk: Json) -> list[Delta]:
         """Take one chunk and return what can be shown of it, in order."""
-        self._id = self._id or _as_text(chunk.get("id")) or None
+        self._id = self._id or as_text(chunk.get("id")) or None
         self._usage = _larger(self._usage, read_usage(_find_usage(chunk)))
         choices = chunk.get("choices")
         shown: list[Delta] = []
-        for choice in map(_as_object, choices if isinstance(choices, list) else ()):
+        for choice in map(as_object, choices if isinstance(choices, list) else ()):
             if choice.get("index") in (None, 0):  # one answer was asked for
                 shown += self._take(self._find_delta(choice))
-                self._reason = _as_text(choice.get("finish_reason")) or self._reason
+                self._reason = as_text(choice.get("finish_reason")) or self._reason
         return shown
 
     def finish(self) -> list[Delta]:
@@ -197,7 +195,7 @@ class ReplyReader:
         """Return what a choice adds; a whole message only where nothing came before it."""
         if isinstance(delta := choice.get("delta"), Mapping):
             return delta
-        return {} if self._texts or self._calls else _as_object(choice.get("message"))
+        return {} if self._texts or self._calls else as_object(choice.get("message"))
 
     def _take(self, delta: Json) -> list[Delta]:
         shown: list[Delta] = []
@@ -208,7 +206,7 @@ class ReplyReader:
             if isinstance(pieces, list):
                 self._lists.setdefault(name, []).extend(pieces)
         calls = delta.get("tool_calls")
-        for call in map(_as_object, calls if isinstance(calls, list) else ()):
+        for call in map(as_object, calls if isinstance(calls, list) else ()):
             shown += self._take_call(call)
         return shown
 
@@ -237,7 +235,7 @@ class ReplyReader:
     # Calls
 
     def _take_call(self, delta: Json) -> list[Delta]:
-        function = _as_object(delta.get("function"))
+        function = as_object(delta.get("function"))
         id_, name = _as_words(delta.get("id")), _as_words(function.get("name"))
         arguments = _as_arguments(function.get("arguments"))
         call = self._find_call(delta.get("index"), id_, name)
@@ -338,13 +336,13 @@ def read_usage(told: Json) -> Usage:
     Cached tokens are part of `prompt_tokens` here. Some servers leave reasoning out of
     `completion_tokens` and count it in `total_tokens` only.
     """
-    prompt, written = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
-    details = _as_object(told.get("prompt_tokens_details"))
+    prompt, written = as_count(told.get("prompt_tokens")), as_count(told.get("completion_tokens"))
+    details = as_object(told.get("prompt_tokens_details"))
     read = _first_count(
         details.get("cached_tokens"), told.get("prompt_cache_hit_tokens"), told.get("cached_tokens")
     )
-    write = _count(details.get("cache_write_tokens"))
-    total = _count(told.get("total_tokens"))
+    write = as_count(details.get("cache_write_tokens"))
+    total = as_count(told.get("total_tokens"))
     if total is not None and prompt is not None and written is not None:
         written = max(written, total - prompt)
     if prompt is None:
@@ -356,9 +354,7 @@ def read_usage(told: Json) -> Usage:
 
 def _find_usage(chunk: Json) -> Json:
     """Return a chunk's usage; Groq puts it under a name of its own."""
-    return _as_object(chunk.get("usage")) or _as_object(
-        _as_object(chunk.get("x_groq")).get("usage")
-    )
+    return as_object(chunk.get("usage")) or as_object(as_object(chunk.get("x_groq")).get("usage"))
 
 
 def _larger(old: Usage, new: Usage) -> Usage:
@@ -368,31 +364,17 @@ def _larger(old: Usage, new: Usage) -> Usage:
     return new if (new.used_tokens or 0) >= (old.used_tokens or 0) else old
 
 
-def _count(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= MOST_TOKENS else None  # an impossible figure says nothing
-
-
 def _first_count(*values: object) -> int | None:
-    return next((found for value in values if (found := _count(value)) is not None), None)
+    return next((found for value in values if (found := as_count(value)) is not None), None)
 
 
 # JSON ------------------------------------------------------------------------------------------
 
 
-def _as_object(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _as_text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _as_words(value: object) -> str:
     """Return a text; of a list of parts, as some servers stream content, their texts."""
     if isinstance(value, list):
-        return "".join(_as_words(_as_object(part).get("text")) for part in value)
+        return "".join(_as_words(as_object(part).get("text")) for part in value)
     return value if isinstance(value, str) else ""
 
 
@@ -422,7 +404,7 @@ def find_error(chunk: Json) -> Json | None:
     if chunk.get("object") == "error":
         return {"error": chunk}
     choices = chunk.get("choices")
-    for choice in map(_as_object, choices if isinstance(choices, list) else ()):
+    for choice in map(as_object, choices if isinstance(choices, list) else ()):
         if choice.get("error"):
             return {"error": choice["error"]}
     return None

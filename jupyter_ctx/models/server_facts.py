@@ -17,6 +17,7 @@ from ..core.blocks import Json
 from ..core.ports import ModelFacts
 from ..errors import AuthError, ModelError, RateLimitedError, StreamBrokenError, UnreachableError
 from .addresses import is_loopback
+from .wiretext import as_object, some_tokens
 
 Ask: TypeAlias = Callable[[str, Json | None], Awaitable[Json]]
 """Asks one address: GET, or POST of a body; {} where the server has no such thing."""
@@ -31,9 +32,6 @@ WINDOW_FIELDS: Final = (
     "max_context_length",  # Mistral
 )
 OUTPUT_FIELDS: Final = ("max_completion_tokens", "max_output_tokens", "max_output_length")
-
-MOST_TOKENS: Final = 100_000_000
-"""A window over this is none: some servers write the largest number there is for "no limit"."""
 
 FACTS_TIMEOUT_S: Final = 10.0
 """For questions a turn can do without: facts of the model and a count."""
@@ -155,7 +153,7 @@ def read_models(answer: Json, model: str) -> Told:
 
 def read_entry(entry: Json) -> Told:
     """Return what an entry of a list of models says; total on any JSON."""
-    top = _as_object(entry.get("top_provider"))
+    top = as_object(entry.get("top_provider"))
     window = _first((top, entry), ("context_length",)) or _first((entry,), WINDOW_FIELDS)
     output = _first((top, entry), OUTPUT_FIELDS)
     return Told(window, output, _sight(entry))
@@ -163,10 +161,10 @@ def read_entry(entry: Json) -> Told:
 
 def read_props(answer: Json) -> Told:
     """Return what llama.cpp's `/props` says; its window is that of one slot."""
-    settings = _as_object(answer.get("default_generation_settings"))
-    vision = _as_object(answer.get("modalities")).get("vision")
+    settings = as_object(answer.get("default_generation_settings"))
+    vision = as_object(answer.get("modalities")).get("vision")
     sees = vision if isinstance(vision, bool) else None
-    return Told(_count(settings.get("n_ctx")) or _count(answer.get("n_ctx")), None, sees)
+    return Told(some_tokens(settings.get("n_ctx")) or some_tokens(answer.get("n_ctx")), None, sees)
 
 
 def read_show(answer: Json) -> Told:
@@ -177,7 +175,7 @@ def read_show(answer: Json) -> Told:
     set_ = re.search(r"^num_ctx\s+(\d{1,9})\b", str(answer.get("parameters", "")), re.M)
     able = answer.get("capabilities")
     sees = "vision" in able if isinstance(able, list) else None
-    return Told(_count(int(set_[1])) if set_ else None, None, sees)
+    return Told(some_tokens(int(set_[1])) if set_ else None, None, sees)
 
 
 def read_ps(answer: Json, model: str) -> int | None:
@@ -185,33 +183,23 @@ def read_ps(answer: Json, model: str) -> int | None:
     loaded = answer.get("models")
     names = {model, f"{model}:latest"}
     for entry in loaded if isinstance(loaded, list) else ():
-        entry = _as_object(entry)
+        entry = as_object(entry)
         if entry.get("name") in names or entry.get("model") in names:
-            return _count(entry.get("context_length"))
+            return some_tokens(entry.get("context_length"))
     return None
 
 
 def _sight(entry: Json) -> bool | None:
     """Return whether a model sees images, as OpenRouter, LM Studio or others say it."""
-    inputs = _as_object(entry.get("architecture")).get("input_modalities")
+    inputs = as_object(entry.get("architecture")).get("input_modalities")
     if isinstance(inputs, list):
         return "image" in inputs
     kind = entry.get("type")
     if kind in ("vlm", "llm"):
         return kind == "vlm"
-    vision = _as_object(entry.get("capabilities")).get("vision")
+    vision = as_object(entry.get("capabilities")).get("vision")
     return vision if isinstance(vision, bool) else None
 
 
 def _first(places: tuple[Json, ...], names: tuple[str, ...]) -> int | None:
-    return next((n for at in places for name in names if (n := _count(at.get(name)))), None)
-
-
-def _as_object(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 < value <= MOST_TOKENS else None
+    return next((n for at in places for name in names if (n := some_tokens(at.get(name)))), None)

@@ -5,9 +5,34 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from ..core.blocks import Json
+
+MOST_TOKENS: Final = 100_000_000
+"""A count over this is none: some servers write the largest number there is for "no limit"."""
+
+
+def as_object(value: object) -> Json:
+    """Return `value` if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_text(value: object) -> str | None:
+    """Return `value` if it is a text."""
+    return value if isinstance(value, str) else None
+
+
+def as_count(value: object) -> int | None:
+    """Return `value` if it is a number of tokens, 0 too; an impossible one says nothing."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= MOST_TOKENS else None
+
+
+def some_tokens(value: object) -> int | None:
+    """Return `value` if it is a number of tokens above 0, as a window and a limit are."""
+    return as_count(value) or None
 
 
 def mend(value: object) -> Any:

@@ -267,7 +267,7 @@ class McpServer:
             await asyncio.wait({task}, timeout=CLOSE_S)
 
 
-MISSING_TEXT = "the package `mcp` is not installed; type: pip install 'jupyter-ctx[mcp]'"
+MISSING_TEXT = "the package `mcp` is not installed; type: pip install mcp"
 
 
 def _load() -> None:

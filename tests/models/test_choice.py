@@ -177,4 +177,5 @@ async def test_a_closed_port_is_told_with_what_is_to_be_checked() -> None:
     ollama = make_model("ollama:a", make_settings({}), {}, NOTHING)
     assert isinstance(ollama, SdkModel)
     assert ollama._where.address_name == "that Ollama runs there"
+    assert ollama._where.url == "http://127.0.0.1:11434/v1"
     await ollama.aclose()

@@ -230,12 +230,12 @@ def test_missing_credentials_are_named(kind, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["bedrock", "vertex"])
-def test_without_the_library_the_extra_is_named(
+def test_without_the_library_the_cure_is_named(
     prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the cloud's library is not installed, the sentence says what to install."""
     monkeypatch.setattr(anthropic_clouds, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=rf"jupyter-ctx\[{prefix}\]"):
+    with pytest.raises(ConfigError, match=rf"`pip install 'anthropic\[{prefix}\]'`"):
         make_model(f"{prefix}:x", make_settings({}), {}, NO_KEYS)
 
 

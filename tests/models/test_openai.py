@@ -243,7 +243,7 @@ async def test_nobody_there() -> None:
     """Without a server both facts and a call are UnreachableError, with the address to check."""
     with FakeOpenAI() as server:
         model = model_at(server)
-    with pytest.raises(UnreachableError, match="OPENAI_BASE_URL"):
+    with pytest.raises(UnreachableError, match="the setting base_url"):
         await model.load_facts()
     with pytest.raises(UnreachableError, match="OPENAI_BASE_URL"):
         await collect(model, ask([user(Text("Well?"))]))

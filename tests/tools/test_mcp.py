@@ -497,7 +497,7 @@ async def test_without_the_sdk_a_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "mcp.client.client", None)
     noted = tmp_path / "pids"
     async with session({"one": hostile("plain", env={"FILE": str(noted)})}, tmp_path) as own:
-        assert "pip install 'jupyter-ctx[mcp]'" in own.said[0]
+        assert "pip install mcp" in own.said[0]
     assert not noted.exists()
 
 
