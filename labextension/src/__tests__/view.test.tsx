@@ -212,7 +212,12 @@ describe('the breakdown', () => {
       ...context,
       compaction: { ...context.compaction, steps_left: null }
     };
-    const state = reduce(ABSENT, { type: 'context', phase: 'idle', context: unknown });
+    const state = reduce(ABSENT, {
+      type: 'context',
+      phase: 'idle',
+      context: unknown,
+      costs: null
+    });
 
     expect(renderToStaticMarkup(<Breakdown state={state} takeFocus={false} />)).toContain(
       'No forecast yet'
@@ -229,7 +234,12 @@ describe('the breakdown', () => {
   it('escapes what the kernel sent', () => {
     const { context } = contextMessage('context_measured');
     const hostile = context && { ...context, model: '<img src=x onerror=alert(1)>' };
-    const state = reduce(ABSENT, { type: 'context', phase: 'idle', context: hostile });
+    const state = reduce(ABSENT, {
+      type: 'context',
+      phase: 'idle',
+      context: hostile,
+      costs: null
+    });
 
     expect(renderToStaticMarkup(<Breakdown state={state} takeFocus={false} />)).not.toContain(
       '<img'
