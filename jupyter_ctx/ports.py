@@ -61,6 +61,7 @@ async def _nothing_waits() -> Sequence[str]:
 class Ports:
     """Everything a session needs of the world. `make_model` is for `/model NAME`.
 
+    `keep_facts` hears what a provider told of a model, for other sessions of this kernel.
     `finish_turn` does what had to wait for a turn's end and returns sentences for the user.
     With `start`, system prompt and tools are frozen with the first turn, after it was asked;
     without it, at once. `closers` are awaited when the session is closed.
@@ -77,6 +78,7 @@ class Ports:
     redactor: Redactor
     make_model: Callable[[str], Model]
     known_facts: Callable[[str], ModelFacts]
+    keep_facts: Callable[[ModelFacts], None] = lambda facts: None
     hooks: Hooks = field(default_factory=NoHooks)
     memory: Memory = field(default_factory=NoMemory)
     workspace: Workspace = field(default_factory=NoWorkspace)

@@ -38,6 +38,7 @@ from .core.engine import CallOptions, Engine, EnginePorts, Texts
 from .core.entries import (
     CompactionEntry,
     Entry,
+    MessageEntry,
     ModelEntry,
     PrefixEntry,
     SessionEntry,
@@ -567,6 +568,7 @@ class Session:
             raise
         except ModelError:
             return  # the call itself meets the same fault, with retries, and reports it
+        self._ports.keep_facts(facts)
         engine.use_facts(facts, _options(self._settings, facts))
         self._facts_loaded = True
 
@@ -675,6 +677,11 @@ class Session:
     def last_speaker(self) -> str | None:
         """The model that wrote the last answer of the conversation as it is, None if none did."""
         return find_speaker(self._engine)
+
+    def has_heard(self, model: str) -> bool:
+        """Say whether that model wrote an answer of this session."""
+        entries = self.transcript.entries
+        return any(isinstance(one, MessageEntry) and one.model == model for one in entries)
 
     def switch_model(self, name: str) -> None:
         """Talk to model `name` from the next turn on; the whole prompt is then written anew.

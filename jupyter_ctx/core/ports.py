@@ -121,7 +121,7 @@ class ModelFacts:
     says who said so. `binds_thinking`: thinking is refused after an edited prefix (API.md 1), so a
     compaction must leave the tail's thinking out. `factor_prior` multiplies a cl100k count before
     anything was learnt. A request may have `max_images`. `label` is its name for people, "" if none
-    is known.
+    is known. `listed` are the names of the models that its server lists.
     """
 
     name: str
@@ -134,6 +134,7 @@ class ModelFacts:
     factor_prior: float = 1.35
     max_images: int = 100
     label: str = ""
+    listed: tuple[str, ...] = ()
 
 
 class Model(Protocol):

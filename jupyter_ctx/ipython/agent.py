@@ -149,8 +149,12 @@ class Agent:
         return self.opener.make_shelf(None if self._opened is None else self._opened.session.id)
 
     def known_models(self) -> Sequence[str]:
-        """Return the names of models that this version knows."""
+        """Return the names of models that can be chosen."""
         return self.opener.known_models()
+
+    def find_lack(self, name: str) -> CtxError | None:
+        """Return why a model cannot be used, as far as that is known; None: nothing is missing."""
+        return self.opener.find_lack(name)
 
     @property
     def folder(self) -> Folder:

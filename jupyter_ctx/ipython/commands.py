@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from ..config import PermissionMode
 from ..core.context import CONTEXT_MIME
 from ..core.events import CompactionFailed, CtxEvent
-from ..errors import ConfigError, PromptError
+from ..errors import ConfigError, CtxError, PromptError
 from . import reports, wayback, words
 from .markdown import escape
 
@@ -84,7 +84,11 @@ class Host(Protocol):
         ...
 
     def known_models(self) -> Sequence[str]:
-        """Return the names of models that this version knows."""
+        """Return the names of models that can be chosen."""
+        ...
+
+    def find_lack(self, name: str) -> CtxError | None:
+        """Return why a model cannot be used, as far as that is known; None: nothing is missing."""
         ...
 
     @property
@@ -400,23 +404,39 @@ def _model(host: Host, argument: str) -> Shown:
         host.put_setting("model", argument)  # the way out of a setting that names no usable model
         session = host.session
     if asks:
-        switch = session.plan_switch(argument.rstrip("? "))
-        return _said(*wayback.switch_lines(session, switch))
+        name = argument.rstrip("? ")
+        lines = wayback.switch_lines(session, session.plan_switch(name))
+        return _said(*lines[:-1], *_lack_lines(host, name), lines[-1])
     before = session.model_name
     if argument:
         session.switch_model(argument)
         host.put_setting("model", argument)
     name = session.model_name
     switched = name != before
-    lines = wayback.model_lines(session, is_known=_knows(host, name))
+    is_known = _knows(host, name) or session.has_heard(name)
+    lines = wayback.model_lines(session, is_known=is_known) + _lack_lines(host, name)
     if switched:
         lines += wayback.switched_lines(session, before)
     if argument:
         return _said(*lines)
-    switches = [session.plan_switch(one, checks=False) for one in host.known_models()]
     said = _said(*lines)
-    report = wayback.models_report(session, switches)
+    report = wayback.models_report(session, list_models(host))
     return Shown(*reports.join((said.markdown, said.text), report))
+
+
+def list_models(host: Host) -> list[wayback.Choice]:
+    """Return the models that can be chosen: that in use, that of the last answer, the others."""
+    session = host.session
+    first = filter(None, (session.model_name, session.last_speaker))
+    return [
+        wayback.Choice(session.plan_switch(one, checks=False), host.find_lack(one))
+        for one in dict.fromkeys((*first, *host.known_models()))
+    ]
+
+
+def _lack_lines(host: Host, model: str) -> list[str]:
+    lack = host.find_lack(model)
+    return [] if lack is None else [str(lack)]
 
 
 def _knows(host: Host, model: str) -> bool:

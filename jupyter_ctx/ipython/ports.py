@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..core.blocks import ToolUse
     from ..core.events import CtxEvent
+    from ..errors import CtxError
     from ..session import Session
     from ..store.sessions import Fork
     from ..surroundings import Folder
@@ -105,7 +106,11 @@ class Opener(Protocol):
         ...
 
     def known_models(self) -> Sequence[str]:
-        """Return the names of models that this version knows."""
+        """Return the names of models that can be chosen."""
+        ...
+
+    def find_lack(self, name: str) -> CtxError | None:
+        """Return why a model cannot be used, as far as that is known; None: nothing is missing."""
         ...
 
     @property

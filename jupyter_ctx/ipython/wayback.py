@@ -6,11 +6,12 @@ Each of them has the next prompt written to the cache anew, in part or whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..core.blocks import Message, title_of
 from ..core.usage import Prices, Usage
+from ..errors import AuthError, CtxError
 from . import words
 from .asked import unified
 from .markdown import fence
@@ -30,6 +31,14 @@ DIFF_LINES = 200
 
 MOST_TURNS = 10
 """So many turns are listed to go back to, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model that can be chosen: what the switch would be, and what is missing for it."""
+
+    switch: Switch
+    lack: CtxError | None = None
 
 
 def model_lines(session: Session, *, is_known: bool = True) -> list[str]:
@@ -118,24 +127,46 @@ def switch_lines(session: Session, switch: Switch) -> list[str]:
     return lines
 
 
-def models_report(session: Session, switches: Sequence[Switch]) -> Report:
+def models_report(session: Session, choices: Sequence[Choice]) -> Report:
     """Return a table of the models that can be switched to, with what each would cost."""
     rows = [
         (
-            switch.facts.name,
-            "?" if switch.window_tokens is None else f"{switch.window_tokens:,}",
-            *_price_cells(switch.facts.prices),
-            "in use"
-            if switch.facts.name == session.model_name
-            else _priced(session, switch.tokens, switch.facts.prices),
+            one.switch.facts.name,
+            "?" if one.switch.window_tokens is None else f"{one.switch.window_tokens:,}",
+            *_price_cells(one.switch.facts.prices),
+            ", ".join(_first_there(session, one)),
         )
-        for switch in switches
+        for one in choices
     ]
     heads = ("Model", "Window", "In", "Out", "Cached", "The first prompt there")
     return join(
         table(heads, rows, right=4),
         "Prices in USD per million tokens. /model NAME? tells of any other, /model NAME switches.",
     )
+
+
+def choice_line(session: Session, choice: Choice) -> str:
+    """Return in a few words what a switch to one model would bring and cost."""
+    window = choice.switch.window_tokens
+    sized = "window not known" if window is None else f"{window:,} tokens"
+    return " · ".join((sized, *_first_there(session, choice)))
+
+
+def _first_there(session: Session, choice: Choice) -> Sequence[str]:
+    """Return what the first prompt there takes, and what is missing for it."""
+    switch = choice.switch
+    if switch.facts.name == session.model_name:
+        cost = "in use"
+    elif not switch.fits:
+        cost = "no room"
+    elif switch.returns:
+        cost = "read from its cache"
+    else:
+        cost = _priced(session, switch.tokens, switch.facts.prices)
+        cost += " after a compaction" if switch.compacts else ""
+    if choice.lack is None:
+        return (cost,)
+    return (cost, "no key" if isinstance(choice.lack, AuthError) else "cannot be used here")
 
 
 def _price_cells(prices: Prices | None) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from .._version import __version__
 from ..config import DEMO_MODEL, Settings, find_home, load_settings, make_settings, read_env
-from ..errors import ConfigError, StoreError
+from ..errors import ConfigError, CtxError, StoreError
 from . import place
 from .agent import Agent
 from .ports import Opened
@@ -88,6 +88,7 @@ class Wiring:
         self._explicit = explicit
         self._redactor: LiveRedactor | None = None
         self._mcp: McpServers | None = None
+        self._told: dict[tuple[str, str], ModelFacts] = {}
         self._hooks: LoadedHooks | None = None
         self._users: tuple[Callable[[Settings], None], ...] = ()
         self._folder: tuple[tuple[str, str, Path | None], Folder] | None = None
@@ -341,6 +342,7 @@ class Wiring:
             redactor=self._redact(),
             make_model=self.make_model,
             known_facts=self.known_facts,
+            keep_facts=self._keep_facts,
             exporter=_make_exporter(),
             finish_turn=tools.finish_turn,
             notebook=files.notebook,
@@ -543,23 +545,71 @@ class Wiring:
         return make_model(name, self.settings(), os.environ, self._redact())
 
     def known_facts(self, name: str) -> ModelFacts:
-        """Return what is known of a model without asking anybody."""
+        """Return what is known of a model without asking anybody.
+
+        What its server told in this kernel comes before the tables.
+        """
         from ..models import find_url
         from ..models.facts import find_prices, table_facts
 
+        settings = self.kept_settings()
         if name != DEMO_MODEL:
-            settings = self.kept_settings()
-            return table_facts(name, settings, find_url(name, settings, os.environ))
+            url = find_url(name, settings, os.environ)
+            facts = table_facts(name, settings, url)
+            told = self._told.get((name, url))
+            return facts if told is None else replace(told, prices=facts.prices or told.prices)
         from ..models.demo import demo_facts
 
-        return demo_facts(find_prices(name, self.kept_settings().prices))
+        return demo_facts(find_prices(name, settings.prices))
+
+    def _keep_facts(self, facts: ModelFacts) -> None:
+        """Remember what a provider told of its model, as long as the address is the same."""
+        if facts.window_source in ("api", "server") or facts.listed:
+            url = self._find_url(facts.name)
+            if url is not None:  # else the settings are just being edited: it is told again
+                self._told[facts.name, url] = facts
 
     def known_models(self) -> Sequence[str]:
-        """Return the names of models that this version knows, OpenAI's where its key is set."""
+        """Return the names of models that can be chosen.
+
+        Those that servers told of in this kernel and those that this version knows, OpenAI's where
+        its key is set.
+        """
         from ..models.facts import OPENAI_TABLE, TABLE
 
+        told = [
+            one
+            for (name, url), facts in list(self._told.items())
+            if self._find_url(name) == url
+            for one in (*facts.listed, name)
+        ]
         has_key = bool(os.environ.get("OPENAI_API_KEY", "").strip())
-        return [*TABLE, *(f"openai:{one}" for one in OPENAI_TABLE if has_key), DEMO_MODEL]
+        openai = [f"openai:{one}" for one in OPENAI_TABLE if has_key]
+        return [*dict.fromkeys((*told, *TABLE, *openai)), DEMO_MODEL]
+
+    def _find_url(self, name: str) -> str | None:
+        """Return where requests for a model go now, None where the settings name no address."""
+        from ..models import find_url
+
+        try:
+            return find_url(name, self.kept_settings(), os.environ)
+        except ConfigError:
+            return None
+
+    def find_lack(self, name: str) -> CtxError | None:
+        """Return why model `name` cannot be used, as far as that is known without asking anybody.
+
+        No key, or an SDK that is not installed; None: nothing is missing.
+        """
+        from ..models.sdk_model import SdkModel
+
+        try:
+            model = self.make_model(name)
+            if isinstance(model, SdkModel):
+                model.check_key()
+        except CtxError as error:
+            return error
+        return None
 
     def refresh(self, session: Session, settings: Settings) -> None:
         """Bring new settings into force between turns; a new model is switched to."""

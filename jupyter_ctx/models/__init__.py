@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..core.ports import Model
     from .addresses import TextRedactor
 
-_NAME = re.compile(r"[^\W_][\w.:/@+-]{0,199}")
+NAME = re.compile(r"[^\W_][\w.:/@+-]{0,199}")
 OPENAI_PREFIXES = ("openai:", "ollama:")
 CLOUD_PREFIXES = ("bedrock:", "vertex:")
 
@@ -47,7 +47,7 @@ def make_model(
     """
     if not name.strip():
         raise ConfigError("The model has no name: set JUPYTER_CTX_MODEL.", name="model")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ConfigError(f"{name[:40]!r} is no name of a model.", name="model")
     if name == DEMO_MODEL:
         from .demo import DemoModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
@@ -82,6 +83,11 @@ def shown_url(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=host, query="", fragment="").geturl().rstrip("/")
+
+
+def without_version(url: str) -> str:
+    """Return a base URL without a `/v1` at its end, which Anthropic's SDK adds itself."""
+    return re.sub(r"/v1/*$", "", url)
 
 
 def split_query(url: str) -> tuple[str, dict[str, str]]:

@@ -32,12 +32,13 @@ from .addresses import (
     is_loopback,
     name_address,
     shown_url,
+    without_version,
 )
 from .anthropic_errors import translate
 from .anthropic_lacks import Lacks, find_lacks
 from .anthropic_stream import ReplyReader
 from .anthropic_wire import MessageWires, build_params, build_prompt
-from .facts import max_images, table_facts
+from .facts import find_prices, max_images, table_facts
 from .refusals import BLIND_WORDS, Where, classify, read_refusal
 from .sdk_model import SdkModel
 from .server_facts import FACTS_TIMEOUT_S, ask_server
@@ -133,6 +134,8 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
                 raise
         else:
             facts = merge_facts(facts, info)
+            if getattr(info, "type", None) == "model":  # as Anthropic tells of a model: it is that
+                facts = replace(facts, prices=find_prices(self._name, self._settings.prices))
         if facts.window_tokens is None or is_loopback(self._base_url):
             try:
                 facts = await self._ask_server(facts)
@@ -146,6 +149,8 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
         if facts.window_source == "api" or is_own_address(self._base_url):
             return facts
         told = await ask_server(self._ask, f"{self._base_url}/v1", self._model, is_ollama=False)
+        if told.serves:  # not the model of that name, whose window the table has
+            facts = replace(facts, window_tokens=None, window_source="unknown")
         if told.sees_images is not None and told.sees_images != self._wires.sees_images:
             self._wires = MessageWires(sees_images=told.sees_images)
         return told.over(facts)
@@ -261,10 +266,11 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
 def find_base_url(settings: Settings, environ: Mapping[str, str]) -> str:
     """Return where requests go: the setting, else ANTHROPIC_BASE_URL, else Anthropic's own address.
 
+    Without a `/v1` at its end, which the address of Chat Completions has.
     Raises ConfigError if it is no http(s) address.
     """
     url = (settings.base_url or environ.get("ANTHROPIC_BASE_URL", "")).strip() or DEFAULT_URL
-    return check_address(url, name_address("", settings, "ANTHROPIC_BASE_URL"))
+    return without_version(check_address(url, name_address("", settings, "ANTHROPIC_BASE_URL")))
 
 
 def find_credentials(base_url: str, environ: Mapping[str, str]) -> Credentials:

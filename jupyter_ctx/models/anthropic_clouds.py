@@ -57,6 +57,9 @@ class CloudModel(AnthropicModel):
             address_name=name_address(name, settings, self.base_url_name),
         )
 
+    def check_key(self) -> None:
+        """Find nothing wrong: where credentials are is for the cloud's library to know."""
+
     async def load_facts(self) -> ModelFacts:
         """Return the table's facts: neither cloud tells any. Raises AuthError without a region."""
         await self._connect()

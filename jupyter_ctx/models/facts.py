@@ -28,6 +28,7 @@ from ..config import PRICE_NAMES, Settings
 from ..core.ports import ModelFacts, ThinkingMode
 from ..core.usage import Prices
 from ..errors import ConfigError
+from .addresses import is_loopback
 from .price_data import look_up
 
 CLOUDS: Final = ("bedrock", "vertex")
@@ -216,7 +217,7 @@ def table_facts(name: str, settings: Settings, url: str = "") -> ModelFacts:
     row = find_row(name)
     window = row.window_tokens
     if window is None:
-        window = look_up(name, url).window_tokens
+        window = look_up(name, _whose(name, url)).window_tokens
     return ModelFacts(
         name=name,
         window_tokens=window,
@@ -231,6 +232,11 @@ def table_facts(name: str, settings: Settings, url: str = "") -> ModelFacts:
     )
 
 
+def _whose(name: str, url: str) -> str:
+    """Return whose data counts: a model of our table is Anthropic's at a gateway too."""
+    return url if is_loopback(url) or name not in TABLE else ""
+
+
 def max_images(window_tokens: int | None) -> int:
     """Return the most images of a request: 600; 100 where the window is 200k or unknown."""
     return 600 if window_tokens is not None and window_tokens > 200_000 else 100
@@ -241,7 +247,8 @@ def find_prices(
 ) -> Prices | None:
     """Return the model's prices: the user's over the table's; None if nobody knows them.
 
-    `url` as for `table_facts`. What Bedrock and Vertex charge is in no table of ours.
+    `url` as for `table_facts`. What Bedrock and Vertex charge is in no table of ours, and a server
+    on this machine charges nothing that a name tells.
 
     A user who gives `input` and `output` alone gets the usual cache prices: reads at 0.1 × input,
     writes at 1.25 × and 2 ×. Where a table has a second price for long calls, one of them that is
@@ -249,10 +256,10 @@ def find_prices(
     unknown name, a figure that is no number or negative, and on an unknown model without both.
     """
     given = overrides.get(name)
-    is_cloud = name.partition(":")[0] in CLOUDS
-    table = None if is_cloud else find_row(name).prices
+    has_own = name.partition(":")[0] not in CLOUDS and not (url and is_loopback(url))
+    table = find_row(name).prices if has_own else None
     if table is None:
-        table = look_up(name, url).prices
+        table = look_up(name, _whose(name, url)).prices
     if given is None:
         return table
     figures: dict[str, Any] = _check_prices(name, given)

@@ -154,7 +154,8 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
         told = await ask_server(self._ask, self._base_url, self._model, is_ollama=self._is_ollama)
         if told.sees_images is not None:
             self._use(replace(self._dialect, sees_images=told.sees_images))
-        self._facts = told.over(facts)
+        prefix = self._name.removesuffix(self._model)
+        self._facts = told.over(facts, prefix)
         return self._facts
 
     async def count_tokens(self, request: Request) -> int | None:

@@ -66,6 +66,13 @@ class SdkModel(ABC, Generic[Client]):
         """Where requests go, without user and password."""
         return self._where.url
 
+    def check_key(self) -> None:
+        """Look whether calls can be signed, as far as that is known without asking anybody.
+
+        Raises AuthError if they cannot.
+        """
+        self._sign()
+
     async def aclose(self) -> None:
         """Close connections. The model may be used again: the next call opens its own."""
         client: Any = self._client

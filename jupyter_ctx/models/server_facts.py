@@ -15,9 +15,11 @@ from urllib.parse import quote, urlsplit
 
 from ..core.blocks import Json
 from ..core.ports import ModelFacts
+from ..core.preview import clean_text, name_line
 from ..errors import AuthError, ModelError, RateLimitedError, StreamBrokenError, UnreachableError
+from . import NAME
 from .addresses import is_loopback
-from .wiretext import as_object, some_tokens
+from .wiretext import as_object, as_text, some_tokens
 
 Ask: TypeAlias = Callable[[str, Json | None], Awaitable[Json]]
 """Asks one address: GET, or POST of a body; {} where the server has no such thing."""
@@ -31,6 +33,9 @@ WINDOW_FIELDS: Final = (
     "context_window",  # Groq
     "max_context_length",  # Mistral
 )
+MOST_LISTED: Final = 12
+MOST_NAME: Final = 100
+"""So many characters of the name that a server gives to its only model are shown."""
 OUTPUT_FIELDS: Final = ("max_completion_tokens", "max_output_tokens", "max_output_length")
 
 FACTS_TIMEOUT_S: Final = 10.0
@@ -41,20 +46,33 @@ LOAD_TIMEOUT_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a server said of a model; None: nothing."""
+    """What a server said of a model; None: nothing.
+
+    `serves` is the only model it lists where that has another name, "" else. `listed` are the names
+    of all that it lists, none of a catalogue of more than `MOST_LISTED`.
+    """
 
     window_tokens: int | None = None
     max_output_tokens: int | None = None
     sees_images: bool | None = None
+    serves: str = ""
+    listed: tuple[str, ...] = ()
 
-    def over(self, facts: ModelFacts) -> ModelFacts:
-        """Return `facts` with what was told in place of the table's."""
+    def over(self, facts: ModelFacts, prefix: str = "") -> ModelFacts:
+        """Return `facts` with what was told in place of the table's.
+
+        `prefix` is what stands before the names that the server lists where they are ours.
+        """
         window, output = self.window_tokens, self.max_output_tokens
         return replace(
             facts,
             window_tokens=window or facts.window_tokens,
             window_source="server" if window else facts.window_source,
             max_output_tokens=output or facts.max_output_tokens,
+            label=f"{facts.name}, for which the server has {self.serves}"
+            if self.serves
+            else facts.label,
+            listed=tuple(f"{prefix}{name}" for name in self.listed),
         )
 
     def or_else(self, other: Told) -> Told:
@@ -64,6 +82,8 @@ class Told:
             self.window_tokens or other.window_tokens,
             self.max_output_tokens or other.max_output_tokens,
             sees,
+            self.serves or other.serves,
+            self.listed or other.listed,
         )
 
 
@@ -146,9 +166,15 @@ def read_models(answer: Json, model: str) -> Told:
     if not isinstance(listed, list):
         return Told()
     entries = [entry for entry in listed if isinstance(entry, Mapping)]
+    names = [as_text(entry.get("id")) or "" for entry in entries[: MOST_LISTED + 1]]
     named = [entry for entry in entries if entry.get("id") == model]
     chosen = named or (entries if len(entries) == 1 else [])
-    return read_entry(chosen[0]) if chosen else Told()
+    told = read_entry(chosen[0]) if chosen else Told()
+    return replace(
+        told,
+        serves=_shown_name(chosen[0]) if chosen and not named else "",
+        listed=tuple(filter(NAME.fullmatch, names)) if len(names) <= MOST_LISTED else (),
+    )
 
 
 def read_entry(entry: Json) -> Told:
@@ -157,6 +183,12 @@ def read_entry(entry: Json) -> Told:
     window = _first((top, entry), ("context_length",)) or _first((entry,), WINDOW_FIELDS)
     output = _first((top, entry), OUTPUT_FIELDS)
     return Told(window, output, _sight(entry))
+
+
+def _shown_name(entry: Json) -> str:
+    """Return the name a server gives to what it serves, as one line; of a file's path, the file."""
+    name = (as_text(entry.get("id")) or "").strip()
+    return name_line(clean_text(name.replace("\\", "/").rpartition("/")[2]))[:MOST_NAME]
 
 
 def read_props(answer: Json) -> Told:

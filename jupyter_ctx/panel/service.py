@@ -48,6 +48,7 @@ from .wire import Around, Decision, Item, cut, item_of
 
 if TYPE_CHECKING:
     from ..ipython.agent import Agent
+    from ..ipython.commands import Shown
     from ..ipython.idle import IdleMain
     from ..session import Session
 
@@ -367,19 +368,29 @@ class PanelService:
             shown = await agent.bridge.call(lambda: command.run(agent, argument))
         else:
             shown = await asyncio.to_thread(command.run, agent, argument)
+        self.show(shown, prompt.text, prompt.id)
+
+    def show(self, shown: Shown | None, command: str, id_: str = "") -> None:
+        """Tell what a command showed, and how session and gauge stand after it."""
         if shown is not None:
-            shown = agent.opener.redact_shown(shown)
+            shown = self.agent.opener.redact_shown(shown)
             self.tell(
                 {
                     "kind": "shown",
-                    "id": prompt.id,
-                    "command": cut(prompt.text.strip(), 200),
+                    "id": id_ or new_id(),
+                    "command": cut(command.strip(), 200),
                     "markdown": clean_text(shown.markdown),
                     "text": clean_text(shown.text),
                     "data": dict(shown.json),
                 }
             )
         self.tell(self.describe_session())
+        self.show_context()
+
+    def show_context(self) -> None:
+        """Have the gauge show what the next prompt is sent with."""
+        if self.agent.gauge is not None:
+            self.agent.gauge.send()
 
     # What the agent tells -------------------------------------------------------------------------
 

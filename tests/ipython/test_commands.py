@@ -19,7 +19,7 @@ from jupyter_ctx.core.events import CtxEvent
 from jupyter_ctx.core.ports import ModelFacts, ToolOutput
 from jupyter_ctx.core.switch import Switch
 from jupyter_ctx.core.usage import Prices
-from jupyter_ctx.errors import CompactionError, PromptError
+from jupyter_ctx.errors import AuthError, CompactionError, CtxError, PromptError
 from jupyter_ctx.ipython.commands import (
     COMMANDS,
     SUMMARY_MIME,
@@ -108,6 +108,9 @@ class Host:
 
     def known_models(self) -> Sequence[str]:
         return ["claude-a", "demo"]
+
+    def find_lack(self, name: str) -> CtxError | None:
+        return AuthError("No key: set one.") if name == "claude-a" else None
 
     @property
     def servers(self) -> Sequence[ServerReport]:
@@ -406,6 +409,12 @@ def test_a_switch_is_priced_before_it_is_made(host: Host) -> None:
     assert "Window: 200,000 tokens" in asked
     assert host.session.model_name == "scripted"
     assert "model" not in host.settings
+
+
+def test_a_missing_key_is_said_before_the_switch(host: Host) -> None:
+    """The table of models has it in words beside the price, and only where it is so."""
+    rows = shown(host, "/model").text.splitlines()
+    assert [row.split()[0] for row in rows if "no key" in row] == ["claude-a"]
 
 
 @pytest.mark.parametrize("smaller", [False, True])

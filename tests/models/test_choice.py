@@ -179,3 +179,28 @@ async def test_a_closed_port_is_told_with_what_is_to_be_checked() -> None:
     assert ollama._where.address_name == "that Ollama runs there"
     assert ollama._where.url == "http://127.0.0.1:11434/v1"
     await ollama.aclose()
+
+
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+def test_a_version_at_the_end_of_anthropics_address_is_left_out(end: str) -> None:
+    """The SDK adds `/v1` itself, so an address with one means the same as without."""
+    environ = {"ANTHROPIC_BASE_URL": f"http://localhost:8080{end}"}
+
+    assert find_base_url(make_settings({}), environ).rstrip("/") == "http://localhost:8080"
+
+
+def test_a_missing_key_is_known_before_a_call(tmp_path: object) -> None:
+    """Without a key a model says so when it is looked at; a server on this machine needs none."""
+    environ = {"ANTHROPIC_CONFIG_DIR": str(tmp_path)}
+    local = {**environ, "ANTHROPIC_BASE_URL": "http://localhost:1"}
+    for name, variable in (
+        ("claude-sonnet-5-5", "ANTHROPIC_API_KEY"),
+        ("openai:gpt-5", "OPENAI_API_KEY"),
+    ):
+        model = make_model(name, make_settings({}), environ, NOTHING)
+        assert isinstance(model, SdkModel)
+        with pytest.raises(AuthError, match=variable):
+            model.check_key()
+    found = make_model("claude-sonnet-5-5", make_settings({}), local, NOTHING)
+    assert isinstance(found, SdkModel)
+    found.check_key()

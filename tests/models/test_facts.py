@@ -193,3 +193,20 @@ def test_one_price_that_is_given_leaves_the_others_as_they_are() -> None:
     assert long is not None
     assert long.at(200_000).input == 0.5
     assert long.at(200_000).cache_read == long.cache_read == 0.02
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-5-5", "claude-mythos-5-2", "openai:gpt-5"])
+def test_a_server_on_this_machine_has_no_price_by_name(name: str) -> None:
+    """Any model may have that name there; what the user sets is its price."""
+    given = {name: {"input": 1.0, "output": 2.0}}
+
+    assert find_prices(name, {}, "http://127.0.0.1:8080") is None
+    assert find_prices(name, given, "http://127.0.0.1:8080") is not None
+
+
+def test_a_gateway_has_the_models_of_our_table() -> None:
+    """Every row of the table has the same window and price at a gateway as at Anthropic's."""
+    settings = make_settings({})
+    for name in TABLE:
+        own, there = (table_facts(name, settings, url) for url in ("", "https://gate.example.org"))
+        assert own == there

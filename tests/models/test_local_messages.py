@@ -164,3 +164,16 @@ def test_between_two_claudes_thinking_is_kept():
         assert "of Sonnet" in sent
         assert "of Opus" in sent
         assert_append_only(server.messages)
+
+
+async def test_what_a_server_serves_under_another_name_is_told() -> None:
+    """The name it gives its only model is said, and that model has no window or price of Claude."""
+    listed = {"data": [{"id": "/models/small.gguf"}]}
+    with FakeLocal(told={"/v1/models": listed}) as server:
+        environ = {"ANTHROPIC_BASE_URL": f"{server.url}/v1"}
+        model = make_model(CLAUDE, make_settings({}), environ, Redactor([]))
+        facts = await model.load_facts()
+        await model.aclose()
+
+    assert facts.label == f"{CLAUDE}, for which the server has small.gguf"
+    assert (facts.window_tokens, facts.prices) == (None, None)

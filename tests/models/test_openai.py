@@ -245,7 +245,7 @@ async def test_nobody_there() -> None:
         model = model_at(server)
     with pytest.raises(UnreachableError, match="the setting base_url"):
         await model.load_facts()
-    with pytest.raises(UnreachableError, match="OPENAI_BASE_URL"):
+    with pytest.raises(UnreachableError, match="the setting base_url"):
         await collect(model, ask([user(Text("Well?"))]))
     await model.aclose()
 

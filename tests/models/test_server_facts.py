@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,9 +100,11 @@ def test_what_a_list_of_models_tells(entry: Json, told: Told) -> None:
     """Each server's own fields are read; the entry is found by its name, or by being the only."""
     other = {"id": "other", "max_model_len": 7}
 
-    assert read_models({"data": [other, entry]}, "m") == told
-    assert read_models({"data": [entry]}, "another name") == told
-    assert read_models({"data": [other, entry]}, "neither") == Told()
+    both = ("other", "m")
+    assert read_models({"data": [other, entry]}, "m") == replace(told, listed=both)
+    only = read_models({"data": [entry]}, "another name")
+    assert only == replace(told, serves="m", listed=("m",))
+    assert read_models({"data": [other, entry]}, "neither") == Told(listed=both)
 
 
 def test_what_llama_cpp_and_ollama_tell() -> None:
