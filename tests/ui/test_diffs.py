@@ -35,6 +35,13 @@ HOLD = """() => {
 SET = """([id, text]) => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells
   .find(one => one.id === id).setSource(text)"""
 
+KILL = """path => {
+  const found = [...window.jupyterapp.shell.widgets('main')].find(
+    one => one.context?.path === path);
+  return found.sessionContext.shutdown();
+}"""
+"""End the kernel of the notebook at a path, wherever it is shown."""
+
 
 @pytest.fixture
 def server() -> Iterator[FakeAnthropic]:
@@ -289,8 +296,8 @@ def test_several_edits_are_gone_through_and_accepted_together(
     page = page_for(write(lab, "several.ipynb", server, *names))
     panel = opened(page)
     panel.ask("Count on")
-    bar = page.page.get_by_role("toolbar", name="Proposed edits")
-    expect(bar).to_contain_text("3 proposed edits 1 of 3", timeout=TURN_MS)
+    bar = page.page.get_by_role("toolbar", name="Proposed changes")
+    expect(bar).to_contain_text("3 proposed changes 1 of 3", timeout=TURN_MS)
     for at in range(3):
         button(diff(page, at), "Accept")
     diff(page, 0).focus()
@@ -300,7 +307,7 @@ def test_several_edits_are_gone_through_and_accepted_together(
     page.page.keyboard.press("k")
     page.page.keyboard.press("k")
     expect(diff(page, 2)).to_be_focused()
-    bar.get_by_role("button", name="Next edit").click()
+    bar.get_by_role("button", name="Next change").click()
     expect(diff(page, 0)).to_be_focused()
 
     bar.get_by_role("button", name="Accept all").click()
@@ -573,13 +580,13 @@ def test_all_kinds_are_gone_through_and_answered_together(
     server.append(reply(call("read_cell", cell_id="b"), call("read_cell", cell_id="c")))
     page = page_for(write(lab, "all.ipynb", server, *THREE))
     panel = asked(page, server, first, second, edit, drop)
-    bar = page.page.get_by_role("toolbar", name="Proposed edits")
-    expect(bar).to_contain_text("4 proposed edits 1 of 4", timeout=TURN_MS)
+    bar = page.page.get_by_role("toolbar", name="Proposed changes")
+    expect(bar).to_contain_text("4 proposed changes 1 of 4", timeout=TURN_MS)
     groups = page.page.locator(".jctx-proposal [role=group]")
     expect(groups).to_have_count(4)
     expect(groups.nth(0)).to_contain_text("two")
     expect(groups.nth(1)).to_contain_text("one")
-    bar.get_by_role("button", name="Next edit").focus()
+    bar.get_by_role("button", name="Next change").focus()
     for at in (1, 2, 3, 0):
         page.page.keyboard.press("j")
         expect(groups.nth(at)).to_be_focused()
@@ -652,16 +659,71 @@ def test_a_change_in_a_collapsed_section_is_shown_by_the_bar(
     )
     expect(page.page.locator(".jp-Notebook .jp-Cell").nth(2)).to_be_hidden()
     panel = asked(page, server, INSERT)
-    bar = page.page.get_by_role("toolbar", name="Proposed edits")
-    expect(bar).to_contain_text("1 proposed edit")
+    bar = page.page.get_by_role("toolbar", name="Proposed changes")
+    expect(bar).to_contain_text("1 proposed change")
     proposed = page.page.locator(".jctx-proposal [role=group]")
     expect(proposed).to_be_hidden()
-    bar.get_by_role("button", name="Next edit").click()
+    bar.get_by_role("button", name="Next change").click()
     expect(proposed).to_be_focused()
     expect(bar).to_be_hidden()
     press(proposed, "a")
     panel.wait_done()
     assert len(ids(page)) == 4
+
+
+@pytest.mark.parametrize("mode", ["defer", "full"])
+def test_a_change_far_off_in_a_windowed_notebook_is_found(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic, mode: str
+) -> None:
+    """Where cells out of sight are not drawn, the bar counts the change, and Next draws it."""
+    lab.write_settings(
+        "@jupyterlab/notebook-extension:tracker", json.dumps({"windowingMode": mode})
+    )
+    try:
+        more = [(f"c{n}", f"x_{n} = {n}") for n in range(200)]
+        page = page_for(write(lab, f"windowed_{mode}.ipynb", server, *more))
+        panel = asked(page, server, call("insert_cell", source="far = 1", after="c190"))
+        bar = page.page.get_by_role("toolbar", name="Proposed changes")
+        expect(bar).to_contain_text("1 proposed change")
+        proposed = page.page.locator(".jctx-proposal [role=group]")
+        expect(proposed).to_have_count(0)
+        bar.get_by_role("button", name="Next change").click()
+        expect(proposed).to_be_focused()
+        press(proposed, "a")
+        panel.wait_done()
+        at = ids(page).index("c190")
+        assert source(page, ids(page)[at + 1]) == "far = 1"
+    finally:
+        lab.write_settings("@jupyterlab/notebook-extension:tracker", "{}")
+
+
+def test_a_new_cell_in_one_notebook_and_a_deletion_in_another(
+    lab: LabServer, page_for: PageFor
+) -> None:
+    """Each stands in its own; a kernel that dies takes only what is drawn in its own away."""
+    with (
+        FakeAnthropic([reply(INSERT)]) as one,
+        FakeAnthropic(changes(DELETE, read="a")) as other,
+    ):
+        page = page_for(write(lab, "two_one.ipynb", one, *THREE))
+        opened(page).ask("Go on")
+        button(group(page, "Proposed new code cell"), "Accept")
+        page.open(write(lab, "two_other.ipynb", other, *THREE))
+        panel = opened(page)
+        expect(panel.turn(1)).to_have_count(0)
+        panel.ask("Go on")
+        deletion = group(page, "Proposed deletion of cell 2 of 4")
+        button(deletion, "Accept")
+        drawn = page.page.locator(".jctx-proposal")
+        expect(drawn).to_have_count(2)
+        page.page.evaluate(KILL, "two_one.ipynb")
+        expect(drawn).to_have_count(1)
+        button(deletion, "Accept").click()
+        panel.wait_done()
+        assert ids(page) == ["load", "b", "c"]
+        page.open("two_one.ipynb")
+        assert ids(page) == ["load", "a", "b", "c"]
+        expect(drawn).to_have_count(0)
 
 
 def test_a_new_cell_is_still_proposed_after_a_reload_and_in_dark(
@@ -691,8 +753,8 @@ def test_a_script_answers_no_new_cell(
     page.page.evaluate(HOLD)
     server.append(*changes(INSERT, call("insert_cell", source="end")))
     panel.ask("Go on")
-    bar = page.page.get_by_role("toolbar", name="Proposed edits")
-    expect(bar).to_contain_text("2 proposed edits")
+    bar = page.page.get_by_role("toolbar", name="Proposed changes")
+    expect(bar).to_contain_text("2 proposed changes")
     bar.get_by_role("button", name="Reject all").click(force=True)
     groups = page.page.locator(".jctx-proposal [role=group]")
     groups.first.focus()

@@ -1,4 +1,4 @@
-/** Above a notebook, where several edits are proposed at once: go through them, or answer all. */
+/** Above a notebook, where several changes are proposed at once: go through them, or answer all. */
 
 import { Widget } from '@lumino/widgets';
 
@@ -19,24 +19,24 @@ export interface IBarActs {
 export interface IBarState {
   readonly ids: readonly string[];
   readonly at: number;
-  /** Whether the bar is to be seen: one edit that stands in sight needs none. */
+  /** Whether the bar is to be seen: one change that stands in sight needs none. */
   readonly isNeeded: boolean;
   readonly mayAccept: boolean;
 }
 
-/** A press counts only later than `INERT_MS` after the bar came into sight, or one more edit. */
+/** A press counts only later than `INERT_MS` after the bar came into sight, or one more change. */
 export class EditBar extends Widget {
   constructor(acts: IBarActs) {
     super();
     this.addClass('jctx');
     this.addClass('jctx-editbar');
     this.node.setAttribute('role', 'toolbar');
-    this.node.setAttribute('aria-label', 'Proposed edits');
+    this.node.setAttribute('aria-label', 'Proposed changes');
     this.node.dataset['lmSuppressShortcuts'] = 'true';
     const title = element('span', 'grow');
     title.append(this._count, this._at);
-    const previous = icon('Previous edit', UP);
-    const next = icon('Next edit', DOWN);
+    const previous = icon('Previous change', UP);
+    const next = icon('Next change', DOWN);
     onPerson(previous, () => {
       acts.step(-1);
     });
@@ -73,7 +73,7 @@ export class EditBar extends Widget {
     const { ids, at, isNeeded } = state;
     const isNew = ids.some(id => !this._state.ids.includes(id));
     this._state = state;
-    this._count.textContent = ids.length === 1 ? '1 proposed edit' : `${ids.length} proposed edits`;
+    this._count.textContent = ids.length === 1 ? '1 proposed change' : `${ids.length} proposed changes`;
     this._at.textContent = ids.length === 1 ? '' : ` ${at} of ${ids.length}`;
     this.setHidden(!isNeeded);
     if (isNew) {
@@ -106,7 +106,7 @@ export class EditBar extends Widget {
     this._accept.ariaDisabled = String(!this._isReady || !mayAccept);
     this._reject.ariaDisabled = String(!this._isReady);
     this._accept.classList.toggle('jctx-off', !mayAccept);
-    this._accept.title = mayAccept ? '' : 'Look at each edit first';
+    this._accept.title = mayAccept ? '' : 'Look at each change first';
   }
 
   private _state: IBarState = { ids: [], at: 0, isNeeded: false, mayAccept: false };
