@@ -5,8 +5,8 @@ import { createRoot } from 'react-dom/client';
 
 import '../style/index.css';
 import '../style/widget.css';
-import { reduce } from '../src/conversation';
 import type { IConversation } from '../src/conversation';
+import { reduce } from '../src/fold';
 import { Panel } from '../src/view/panel';
 import { GalleryHost } from './host';
 import { SCENES } from './scenes';

@@ -1,7 +1,8 @@
 /** The states of the drawn interface, and the fixtures of the wire, folded by the real reducer. */
 
-import { EMPTY, reduce } from '../src/conversation';
+import { EMPTY } from '../src/conversation';
 import type { IConversation } from '../src/conversation';
+import { reduce } from '../src/fold';
 import type { Item } from '../src/panel';
 import { isRefused, parseItem } from '../src/parse';
 import { ABSENT, reduce as reduceState } from '../src/state';

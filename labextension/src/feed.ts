@@ -1,7 +1,8 @@
 /** The conversation of one kernel as it stands on this page: opened, kept up, opened again. */
 
-import { EMPTY, opened, receive, settled, withEarlier } from './conversation';
+import { EMPTY } from './conversation';
 import type { IConversation } from './conversation';
+import { opened, receive, settled, withEarlier } from './fold';
 import { CallError } from './host';
 import type { CallArgs, CallOp, CallResult, IEarlier } from './panel';
 import { isRefused, parsePanel } from './parse';

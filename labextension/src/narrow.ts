@@ -162,3 +162,8 @@ function checkText(value: unknown, name: string, depth: number): void {
     checkText(one, name, depth - 1);
   }
 }
+
+/** Close a switch over a union: a kind without its case does not compile. Throws if one comes. */
+export function assertNever(value: never): never {
+  throw new Error(`unknown ${JSON.stringify(value)}`);
+}

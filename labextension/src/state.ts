@@ -1,6 +1,7 @@
 /** What the page knows of one kernel, folded from its messages. No DOM, no front end. */
 
 import type { IContext, ICosts, IRefused, PanelMessage, Phase } from './events';
+import { assertNever } from './narrow';
 
 export interface IPanelState {
   /** `absent`: no extension in that kernel, show nothing. `refused`: `refusal` tells why. */
@@ -53,8 +54,4 @@ export function reduce(state: IPanelState, event: PanelEvent): IPanelState {
     default:
       return assertNever(event);
   }
-}
-
-function assertNever(event: never): never {
-  throw new Error(`unknown event ${JSON.stringify(event)}`);
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
-import { activityOf, EMPTY, opened, receive, reduce, withEarlier } from '../conversation';
+import { activityOf, EMPTY } from '../conversation';
 import type { IConversation, ITurn, TurnPart } from '../conversation';
+import { opened, receive, reduce, withEarlier } from '../fold';
 import type { IOpened, IPanelItems, Item } from '../panel';
 import { isRefused, parsePanel, parseResult } from '../parse';
 import { fold, itemsOf, loadPanel, scene, SCENES } from './panelfixtures';

@@ -1,8 +1,8 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, expect, it } from 'vitest';
 
-import { reduce } from '../conversation';
 import type { IConversation } from '../conversation';
+import { reduce } from '../fold';
 import type { Item } from '../panel';
 import { BEGUN, Stage } from './stage';
 

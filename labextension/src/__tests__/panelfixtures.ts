@@ -3,8 +3,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { EMPTY, reduce } from '../conversation';
+import { EMPTY } from '../conversation';
 import type { IConversation } from '../conversation';
+import { reduce } from '../fold';
 import type { Item } from '../panel';
 import { isRefused, parseItem } from '../parse';
 

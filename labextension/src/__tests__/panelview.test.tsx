@@ -1,8 +1,8 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { reduce } from '../conversation';
 import type { IConversation } from '../conversation';
+import { reduce } from '../fold';
 import { CallError } from '../host';
 import type { Item } from '../panel';
 import { NO_ACTIONS } from '../view/panel';

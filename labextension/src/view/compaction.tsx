@@ -2,8 +2,9 @@
 
 import * as React from 'react';
 
-import { EMPTY, isRunning, reduce } from '../conversation';
+import { EMPTY, isRunning } from '../conversation';
 import type { ICompaction, LogEntry } from '../conversation';
+import { reduce } from '../fold';
 import type { IReinjected, ISummary } from '../panel';
 import { Answer } from './answer';
 import { PartBar } from './bar';
