@@ -73,7 +73,8 @@ export class EditBar extends Widget {
     const { ids, at, isNeeded } = state;
     const isNew = ids.some(id => !this._state.ids.includes(id));
     this._state = state;
-    this._count.textContent = ids.length === 1 ? '1 proposed change' : `${ids.length} proposed changes`;
+    this._count.textContent =
+      ids.length === 1 ? '1 proposed change' : `${ids.length} proposed changes`;
     this._at.textContent = ids.length === 1 ? '' : ` ${at} of ${ids.length}`;
     this.setHidden(!isNeeded);
     if (isNew) {
