@@ -10,16 +10,34 @@ from playwright.sync_api import Browser, expect
 
 from tests.fake_anthropic import FakeAnthropic
 
-from .conftest import NEWS, PATIENCE_MS
+from .conftest import NEWS, PATIENCE_MS, PageFor
 from .notebook_page import NotebookPage
 from .panel_page import Panel
-from .server import lasting_port, start_lab
+from .server import LabServer, lasting_port, start_lab
 from .test_first_turn import connected
+from .test_panel import opened
 
 GONE = """() => {
   const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session ?? {};
   return kernel?.connectionStatus !== 'connected';
 }"""
+
+CUT = """() => {
+  const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+  const { serverSettings } = kernel;
+  const real = serverSettings.WebSocket;
+  serverSettings.WebSocket = class extends real {
+    constructor(url, ...rest) {
+      super(url.replace('/channels', '/nowhere'), ...rest);
+    }
+  };
+  window.mend = () => {
+    serverSettings.WebSocket = real;
+    return kernel.reconnect();
+  };
+  kernel._ws.close();
+}"""
+"""The kernel's socket ends, and none that follows gets through until `mend` is called."""
 
 
 @pytest.fixture
@@ -62,3 +80,26 @@ def test_a_conversation_goes_on_after_the_server_was_restarted(
         assert panel.log.inner_text().count("First answer.") == 1
         assert server.messages[-1].body.count(b"First answer.") == 1
         context.close()
+
+
+def test_a_page_that_lost_the_server_says_so_until_it_is_back(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """A note stands there meanwhile and the conversation stays; then both go on, nothing twice."""
+    page, panel = opened(lab, page_for, server, "cut_off.ipynb")
+    panel.ask("One")
+    panel.wait_done()
+    note = panel.root.get_by_text("No connection to the Jupyter server.")
+    expect(note).to_have_count(0)
+
+    page.page.evaluate(CUT)
+    expect(note).to_be_visible()
+    expect(panel.turn(1)).to_contain_text("First answer.")
+
+    page.page.evaluate("() => window.mend()")
+    expect(note).to_have_count(0)
+    panel.ask("Two")
+    panel.wait_done()
+    expect(panel.turn(2)).to_contain_text("Second answer.")
+    expect(panel.log.get_by_role("article")).to_have_count(2)
+    assert panel.log.inner_text().count("First answer.") == 1

@@ -34,7 +34,7 @@ export class NotebookLink implements IDisposable {
     );
     context.kernelChanged.connect(this._follow, this);
     context.statusChanged.connect(this._advance, this);
-    context.connectionStatusChanged.connect(this._advance, this);
+    context.connectionStatusChanged.connect(this._onConnection, this);
     this._follow();
   }
 
@@ -54,12 +54,17 @@ export class NotebookLink implements IDisposable {
     return this._loading;
   }
 
+  /** Whether the page has lost the kernel that it spoke with, and tries to come back. */
+  get isCutOff(): boolean {
+    return this._client?.isHeard === true && this._client.kernel.connectionStatus !== 'connected';
+  }
+
   /** Fired when the gauge's `state` may have changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** Fired when `feed` or `loading` may have changed. */
+  /** Fired when `feed`, `loading` or `isCutOff` may have changed. */
   get feedChanged(): ISignal<this, void> {
     return this._feedChanged;
   }
@@ -102,7 +107,7 @@ export class NotebookLink implements IDisposable {
     this._isDisposed = true;
     this._context.kernelChanged.disconnect(this._follow, this);
     this._context.statusChanged.disconnect(this._advance, this);
-    this._context.connectionStatusChanged.disconnect(this._advance, this);
+    this._context.connectionStatusChanged.disconnect(this._onConnection, this);
     if (this._timer !== null) {
       clearTimeout(this._timer);
     }
@@ -155,6 +160,11 @@ export class NotebookLink implements IDisposable {
       }
       this._advance();
     }
+  }
+
+  private _onConnection(): void {
+    this._feedChanged.emit();
+    this._advance();
   }
 
   /** Do the next thing that is possible, if the panel shows this notebook. */

@@ -224,7 +224,8 @@ export class AgentPanel extends ReactWidget {
       sendOn: this._settings.sendOn,
       gauge: this._settings.gauge
     };
-    const basis = [...Object.values(actions), link?.loading, link?.feed.state];
+    const isCutOff = link?.isCutOff === true;
+    const basis = [...Object.values(actions), link?.loading, link?.feed.state, isCutOff];
     const known = this._known.get(link);
     if (known && basis.every((value, at) => value === known.basis[at])) {
       return known.actions;
@@ -233,8 +234,9 @@ export class AgentPanel extends ReactWidget {
       this._shown.find(one => one.link === link)?.host.insertBelow(line);
     };
     const fault = link ? faultOf(link, type) : NO_NOTEBOOK;
-    this._known.set(link, { basis, actions: { ...actions, fault } });
-    return { ...actions, fault };
+    const made = { ...actions, fault, notice: isCutOff ? CUT_OFF : '' };
+    this._known.set(link, { basis, actions: made });
+    return made;
   }
 
   /** Show the notebook in use: the last one that was in front. */
@@ -277,8 +279,11 @@ export class AgentPanel extends ReactWidget {
     const isAsked = link.feed.conversation.question !== null;
     this.title.className = isAsked && !this.isVisible ? 'jctx-waiting' : '';
     this.title.caption = isAsked ? 'Agent: waiting for you' : 'Agent';
-    if (link.loading !== this._last?.loading || link.feed.state !== this._last.state) {
-      this._last = { loading: link.loading, state: link.feed.state };
+    const { loading, isCutOff } = link;
+    const { state } = link.feed;
+    const last = this._last;
+    if (loading !== last?.loading || state !== last.state || isCutOff !== last.isCutOff) {
+      this._last = { loading, state, isCutOff };
       this.update();
     }
     this._settle();
@@ -356,7 +361,11 @@ export class AgentPanel extends ReactWidget {
   private _link: NotebookLink | null = null;
   private _shown: readonly IShown[] = [];
   private _nextKey = 0;
-  private _last: { readonly loading: Loading; readonly state: FeedState } | null = null;
+  private _last: {
+    readonly loading: Loading;
+    readonly state: FeedState;
+    readonly isCutOff: boolean;
+  } | null = null;
   private readonly _known = new Map<NotebookLink | null, IKnown>();
   private _pending: string | null = null;
   private _wantsSessions = false;
@@ -426,6 +435,9 @@ function replaceLabel(notebook: Notebook | null): string | null {
     ? `Replace cell ${notebook.activeCellIndex + 1}`
     : null;
 }
+
+const CUT_OFF =
+  'No connection to the Jupyter server. Nothing is lost: it goes on when the connection is back.';
 
 const NO_EXAMPLES: readonly string[] = [];
 

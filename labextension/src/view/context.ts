@@ -40,6 +40,8 @@ export interface IActions {
   readonly gauge: 'full' | 'number' | 'hidden';
   /** Null if the kernel can be talked to. */
   readonly fault: IFault | null;
+  /** What hinders for a while, in sentences, while the conversation stays to be read. */
+  readonly notice?: string;
 }
 
 export const NO_ACTIONS: IActions = {

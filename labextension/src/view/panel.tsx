@@ -205,6 +205,9 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
           </Log>
         )}
         <div className="jctx-dock">
+          <div role="status" aria-label="Connection">
+            {actions.notice && <div className="jctx-note warn">{actions.notice}</div>}
+          </div>
           <Refusal
             text={refused}
             close={() => {
