@@ -83,8 +83,8 @@ def _open(service: PanelService, call: Call, args: Args) -> Result | None:
 
     def answer() -> None:
         try:
-            if service.agent.session.transcript.turns:
-                _show_context(service)
+            _ = service.agent.session  # opens it; the gauge counts what goes with any prompt
+            _show_context(service)
             service.answer(call, _opened(service, turns))
         except Exception as error:
             service.refuse(call, error)

@@ -174,6 +174,19 @@ def test_nothing_of_the_panel_is_there_before_the_first_call(
     assert "jupyter_ctx" not in kernel.eval(names)
 
 
+def test_the_gauge_has_an_estimate_before_the_first_turn(
+    kernel: RealKernel, server: FakeAnthropic
+) -> None:
+    """Opening tells what system and tools take, as an estimate, without a request."""
+    with panel_page(kernel) as page:
+        page.open()
+        context = page.contexts[-1]
+    assert context["is_estimate"]
+    assert context["measured_tokens"] == 0
+    assert context["used_tokens"] == context["parts"]["system"] + context["parts"]["tools"] > 0
+    assert server.messages == []
+
+
 def test_the_epoch_is_in_the_hello(kernel: RealKernel, server: FakeAnthropic) -> None:
     """A page learns from the hello that it has to ask anew."""
     ran = kernel.execute("%reload_ext jupyter_ctx")
