@@ -63,6 +63,11 @@ function isAway({ node }: Cell): boolean {
   return node.getClientRects().length === 0;
 }
 
+/** Whether a person has to be told of a change, since it cannot be seen where they are. */
+function isUnseen({ cell, shown }: ISpotted): boolean {
+  return !shown || shown.isOutOfSight || isAway(cell);
+}
+
 /** One view of a notebook. */
 class NotebookDiffs implements IDisposable {
   constructor(panel: NotebookPanel, edits: CellEdits, tracker: INotebookTracker) {
@@ -249,7 +254,7 @@ class NotebookDiffs implements IDisposable {
     this._bar.state = {
       ids: open.map(({ proposal }) => proposal.toolUseId),
       at: focused ? open.indexOf(focused) + 1 : 0,
-      isNeeded: open.length > 1 || open.some(({ cell, shown }) => !shown || isAway(cell)),
+      isNeeded: open.length > 1 || open.some(isUnseen),
       mayAccept: open.every(({ shown }) => shown?.isRead && shown.isFresh)
     };
   }

@@ -69,6 +69,11 @@ export class Proposal implements IDisposable {
     return this.node.contains(document.activeElement);
   }
 
+  /** Whether it is known to be scrolled out of sight. */
+  get isOutOfSight(): boolean {
+    return this._isInSight === false;
+  }
+
   /** Whether it stood in sight long enough, undecided. */
   get isReady(): boolean {
     return this._isReady && !this._decision;
@@ -298,7 +303,8 @@ export class Proposal implements IDisposable {
   /** The old source that is drawn; null: nothing is. */
   private _base: string | null = null;
   private _isFresh = false;
-  private _isInSight = false;
+  /** null: not known yet. */
+  private _isInSight: boolean | null = null;
   private _isReady = false;
   private _isRead = false;
   private _isDisposed = false;
