@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TARGET = "jupyter_ctx"
 PROTOCOL = 1
 EVERY_S = 0.1
+MOST_OPENED = 32
+"""So many comms that pages opened are kept: a page that is reloaded leaves its own open."""
 
 _NOW = ("TurnStarted", "TurnFinished")
 _MOVES = (
@@ -74,6 +76,9 @@ class Gauge:
         self._waits = False
         self._answered: set[str] = set()
         self._aside: set[str] = set()
+        self._heard: dict[
+            str, None
+        ] = {}  # of the comms that pages opened, the last heard at the end
         self._on_comm: Callable[[str], None] | None = None
         self._on_data: Callable[[str, object], object] | None = None
         self._on_close: Callable[[str], None] = lambda comm_id: None
@@ -108,6 +113,8 @@ class Gauge:
         with self._lock:
             if comm_id in self._comms and comm_id not in self._aside:
                 self._answered.add(comm_id)
+                if comm_id in self._heard:
+                    self._heard[comm_id] = self._heard.pop(comm_id)
 
     def join(self, comm: Any) -> None:
         """Take a comm whose pages show no notebook that could be asked about: a widget's."""
@@ -178,8 +185,21 @@ class Gauge:
 
     def _opened(self, comm: Any, message: object) -> None:
         """A page opened a comm: on the main thread, or that of a subshell."""
+        with self._lock:
+            self._heard[comm.comm_id] = None
         self._adopt(comm)
         self.note_page(comm.comm_id)
+        self._drop_silent()
+
+    def _drop_silent(self) -> None:
+        """Close what pages opened and were not heard on for longest, beyond `MOST_OPENED`."""
+        with self._lock:
+            silent = list(self._heard)[:-MOST_OPENED]
+            comms = [comm for one in silent if (comm := self._comms.get(one)) is not None]
+        for comm in comms:
+            self._forget(comm)
+            with contextlib.suppress(Exception):  # a page that is gone cannot be told
+                comm.close()
 
     def _adopt(self, comm: Any) -> None:
         if hasattr(comm, "_reply_subshell_for"):
@@ -213,6 +233,7 @@ class Gauge:
             self._comms.pop(comm.comm_id, None)
             self._answered.discard(comm.comm_id)
             self._aside.discard(comm.comm_id)
+            self._heard.pop(comm.comm_id, None)
         self._on_close(comm.comm_id)
 
     def _hello(self) -> dict[str, object]:

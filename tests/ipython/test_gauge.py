@@ -159,6 +159,23 @@ def test_a_page_that_is_gone_disturbs_nobody(scene: Scene) -> None:
     assert gauge.pages == 0
 
 
+def test_pages_that_were_reloaded_are_dropped(scene: Scene) -> None:
+    """Of what pages opened only so many are kept; those heard last, and the kernel's own, stay."""
+    gauge = scene.begin()
+    ended: list[str] = []
+    gauge.attach(lambda comm_id: None, lambda comm_id, data: None, ended.append)
+    pages = [Comm(f"page {n}") for n in range(gauge_module.MOST_OPENED + 2)]
+    for page in pages[:-2]:
+        scene.manager.targets["jupyter_ctx"](page, {})
+    pages[0].hearing({"content": {"data": {}}})
+    for page in pages[-2:]:
+        scene.manager.targets["jupyter_ctx"](page, {})
+
+    assert [page.comm_id for page in pages if page.closed] == ended == ["page 1", "page 2"]
+    assert gauge.pages == gauge_module.MOST_OPENED
+    assert [gauge.owns(one) for one in ("own", "page 0", "page 1")] == [True, True, False]
+
+
 def test_close_takes_everything_away(scene: Scene) -> None:
     """Afterwards there is no target and no open comm."""
     gauge = scene.begin()
