@@ -73,6 +73,20 @@ def opened(page: NotebookPage) -> Panel:
     return Panel(page).open()
 
 
+def both_loaded(page_for: PageFor, first: str, second: str) -> NotebookPage:
+    """Load the extension in two notebooks; the first is in front.
+
+    Only then may a panel be opened: it loads the extension by itself, and begins a session before
+    the cell that says which provider it has was run.
+    """
+    page = page_for(first)
+    page.run_cell(0)
+    page.open(second)
+    page.run_cell(0)
+    page.open(first)
+    return page
+
+
 def proposes(*edits: tuple[str, str]) -> list[Any]:
     """Return a script: read the cells, propose all edits in one step, end."""
     reads = [call("read_cell", cell_id=cell_id) for cell_id in dict(edits)]
@@ -377,11 +391,13 @@ def test_each_notebook_has_its_own(lab: LabServer, page_for: PageFor) -> None:
         FakeAnthropic(proposes(("a", "x = 2"))) as one,
         FakeAnthropic(proposes(("a", "x = 3"))) as other,
     ):
-        page = page_for(write(lab, "own_one.ipynb", one, ("a", "x = 1")))
-        opened(page).ask("Go on")
+        first = write(lab, "own_one.ipynb", one, ("a", "x = 1"))
+        second = write(lab, "own_other.ipynb", other, ("a", "x = 1"))
+        page = both_loaded(page_for, first, second)
+        Panel(page).open().ask("Go on")
         button(diff(page), "Accept")
-        page.open(write(lab, "own_other.ipynb", other, ("a", "x = 1")))
-        panel = opened(page)
+        page.open(second)
+        panel = Panel(page).open()
         expect(panel.turn(1)).to_have_count(0)
         panel.ask("Go on")
         visible = page.page.locator(".jctx-proposal [role=group]:visible")
@@ -705,11 +721,15 @@ def test_a_new_cell_in_one_notebook_and_a_deletion_in_another(
         FakeAnthropic([reply(INSERT)]) as one,
         FakeAnthropic(changes(DELETE, read="a")) as other,
     ):
-        page = page_for(write(lab, "two_one.ipynb", one, *THREE))
-        opened(page).ask("Go on")
+        first, second = (
+            write(lab, name, its, *THREE)
+            for name, its in (("two_one.ipynb", one), ("two_other.ipynb", other))
+        )
+        page = both_loaded(page_for, first, second)
+        Panel(page).open().ask("Go on")
         button(group(page, "Proposed new code cell"), "Accept")
-        page.open(write(lab, "two_other.ipynb", other, *THREE))
-        panel = opened(page)
+        page.open(second)
+        panel = Panel(page).open()
         expect(panel.turn(1)).to_have_count(0)
         panel.ask("Go on")
         deletion = group(page, "Proposed deletion of cell 2 of 4")
