@@ -205,9 +205,11 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
           </Log>
         )}
         <div className="jctx-dock">
-          <div role="status" aria-label="Connection">
-            {actions.notice && <div className="jctx-note warn">{actions.notice}</div>}
-          </div>
+          {actions.notice && (
+            <div className="jctx-note warn" role="alert">
+              {actions.notice}
+            </div>
+          )}
           <Refusal
             text={refused}
             close={() => {
