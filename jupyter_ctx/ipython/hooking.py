@@ -111,11 +111,14 @@ def tools(host: Host, argument: str) -> Shown:
     prefix = session.transcript.prefix
     told = None if prefix is None else {str(tool.get("name")) for tool in prefix.tools}
     specs = {spec.name: spec for spec in session.tool_specs}
+    window = session.context()["window_tokens"]
     rows = []
     for name in sorted(specs.keys() | (told or set())):
         spec = specs.get(name)
         asks = "not here any more" if spec is None else "no" if spec.reads_only else "yes"
         state = "yes" if told is None or name in told else "from the next compaction on"
+        if spec is not None and isinstance(window, int) and window < spec.least_window:
+            state = f"on windows from {spec.least_window:,} tokens on"
         source = host.tool_sources.get(name, BUILT_IN)
         rows.append((name, asks, on_one_line(source), state))
     lead = f"{words.count(len(rows), 'tool')}; the mode of /permissions says which of them ask."

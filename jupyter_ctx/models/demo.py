@@ -41,7 +41,7 @@ from .demo_scripts import Step, read_turn, script, summarise
 
 NAME = "demo"
 LABEL = "Demo model: answers are scripted, offline and free"
-WINDOW_TOKENS = 10_000
+WINDOW_TOKENS = 9_100
 CHUNK_CHARS = 14
 PACE_S = 0.006
 """Pause between two pieces of text, so that streaming can be seen."""

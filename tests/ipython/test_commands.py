@@ -735,3 +735,19 @@ def test_a_summary_in_preparation_is_told(host: Host, state: str, said: str) -> 
 
     assert ("Its summary" in text) == bool(said)
     assert said in text[text.index("Compaction: ") :]
+
+
+def test_tools_that_a_small_window_is_not_told_are_named_so() -> None:
+    """`/tools` says from which window on a tool is told, where the present one is smaller."""
+    tools = FakeTools(make=lambda: "x")
+    (own,) = tools.specs
+    tools.specs = (own, replace(own, name="zeta", least_window=9_000))
+    states = {}
+    for window in (8_192, 9_000):
+        facts = ModelFacts("scripted", window, "api")
+        host = Host(make_session(ScriptedModel(facts=facts), tools=tools))
+        text = shown(host, "/tools").text
+        (states[window],) = [line for line in text.splitlines() if line.startswith("zeta")]
+
+    assert states[8_192].endswith("on windows from 9,000 tokens on")
+    assert states[9_000].endswith("yes")
