@@ -740,7 +740,7 @@ def test_a_summary_in_preparation_is_told(host: Host, state: str, said: str) -> 
 def test_tools_that_a_small_window_is_not_told_are_named_so() -> None:
     """`/tools` says from which window on a tool is told, where the present one is smaller."""
     tools = FakeTools(make=lambda: "x")
-    (own,) = tools.specs
+    own = tools.specs[0]
     tools.specs = (own, replace(own, name="zeta", least_window=9_000))
     states = {}
     for window in (8_192, 9_000):
