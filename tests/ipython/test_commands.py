@@ -744,7 +744,7 @@ def test_tools_that_a_small_window_is_not_told_are_named_so() -> None:
     tools.specs = (own, replace(own, name="zeta", least_window=9_000))
     states = {}
     for window in (8_192, 9_000):
-        facts = ModelFacts("scripted", window, "api")
+        facts = ModelFacts("scripted", window, "api", 2_000)
         host = Host(make_session(ScriptedModel(facts=facts), tools=tools))
         text = shown(host, "/tools").text
         (states[window],) = [line for line in text.splitlines() if line.startswith("zeta")]
