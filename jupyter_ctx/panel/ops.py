@@ -6,8 +6,8 @@ An operation gets service, call and arguments; it returns the result, or None if
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..core.blocks import Image, Text, title_of
 from ..core.counts import image_tokens
@@ -21,12 +21,14 @@ from .record import record_of
 from .wire import Item, cut, memory_changed, plan_json
 
 if TYPE_CHECKING:
+    from ..core.rewind import Rewind
     from ..session import Session
     from .service import PanelService
 
 Args: TypeAlias = Mapping[str, Any]
 Result: TypeAlias = Mapping[str, object]
 Op: TypeAlias = Callable[["PanelService", Call, Args], Result | None]
+Made = TypeVar("Made")
 
 MOST_ITEM_CHARS = 400_000
 """So long the items of one answer are together, as JSON; older turns are asked for by `earlier`."""
@@ -364,7 +366,7 @@ def _undo_edit(service: PanelService, call: Call, args: Args) -> None:
     tool_use_id = args.get("tool_use_id")
     n = service.entries.find_edit(None if tool_use_id is None else _text(args, "tool_use_id"))
     session = _session(service)
-    _run_once(service, call, lambda: session.run_undo(n), lambda undo: {"n": undo.entry.n})
+    _run_once(service, call, lambda: session.run_undo(n), lambda undo: {"n": undo.n})
 
 
 def _forget(service: PanelService, call: Call, args: Args) -> None:
@@ -387,7 +389,7 @@ def _forget(service: PanelService, call: Call, args: Args) -> None:
 def _rewind(service: PanelService, call: Call, args: Args) -> None:
     session, turn = _session(service), _number(args, "turn", None, 1)
 
-    def told(rewind: Any) -> Result:
+    def told(rewind: Rewind) -> Result:
         return {"turn": turn, "turns": len(rewind.turns), "not_put_back": len(rewind.not_put_back)}
 
     _run_once(service, call, lambda: session.run_rewind(turn), told)
@@ -396,11 +398,11 @@ def _rewind(service: PanelService, call: Call, args: Args) -> None:
 def _run_once(
     service: PanelService,
     call: Call,
-    act: Callable[[], Any],
-    told: Callable[[Any], Result],
+    act: Callable[[], Awaitable[Made]],
+    told: Callable[[Made], Result],
 ) -> None:
     """Do something on the loop as a turn is done, and answer with what came of it."""
-    made: list[Any] = []
+    made: list[Made] = []
 
     async def run() -> AsyncGenerator[CtxEvent, None]:
         made.append(await act())

@@ -66,6 +66,26 @@ def test_a_compaction_is_made_edited_and_undone_and_a_turn_rewound(
         page.call("rewind", turn=9)
 
 
+def test_an_edit_is_undone_and_the_page_is_told_which(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """Undo of the newest edit puts the file back, is answered with its number, and once only."""
+    server.append(
+        reply(tools=[call("write_file", path="notes.txt", text="Seven.\n")]), "It is written."
+    )
+    page.open()
+    page.call("submit", text="Write it down")
+    page.wait_for("turn_finished", turn=1)
+    file = free.cwd / "notes.txt"
+    assert file.read_text() == "Seven.\n"
+
+    assert when_idle(page, "undo_edit", tool_use_id=None)["n"] == 1
+    assert page.wait_for("edit_undone")
+    assert not file.exists()
+    with pytest.raises(Refusal):
+        when_idle(page, "undo_edit", tool_use_id=None)
+
+
 def test_a_fact_is_taken_back_while_the_turn_runs(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:
