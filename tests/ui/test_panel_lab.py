@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import nbformat
 import pytest
@@ -303,6 +306,70 @@ def test_remote_pictures_are_links_until_they_are_wanted(
     link = panel.turn(1).get_by_role("link", name="a chart")
     expect(link).to_have_attribute("href", "https://pictures.invalid/chart.png")
     assert [url for url in asked if "pictures.invalid" in url] == []
+
+
+class Pictures(BaseHTTPRequestHandler):
+    """Another site, on this machine, that shows one picture."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        """Answer with the picture, whatever the path."""
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Type", "image/svg+xml")
+        self.end_headers()
+        self.wfile.write(b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="7"/>')
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def pictures() -> Iterator[str]:
+    """The address of a site with a picture."""
+    Pictures.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pictures) as site:
+        thread = threading.Thread(target=site.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{site.server_port}"
+        site.shutdown()
+        thread.join()
+
+
+def test_remote_pictures_are_shown_while_they_are_wanted(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic, pictures: str
+) -> None:
+    """The setting switches them on and off, at once; off, nothing is asked of their site."""
+    name = "remote.ipynb"
+    page, panel = opened(lab, page_for, server, name)
+    settings = lab.write_settings("jupyter-ctx:plugin", "{}")
+    try:
+        for turn, is_wanted in enumerate((False, True, False), start=1):
+            page.command("settingeditor:open", query="Agent")
+            form = page.page.locator("[id='jp-SettingsEditor-jupyter-ctx:plugin']")
+            box = form.locator("input[id$='_remoteImages']")
+            if box.is_checked() != is_wanted:
+                with page.page.expect_response(
+                    lambda answer: "jupyter-ctx" in answer.url and answer.request.method == "PUT"
+                ):
+                    box.set_checked(is_wanted)
+            page.open(name)
+            server.append(f"![a chart]({pictures}/{turn}.svg)\n")
+            panel.ask("Show a picture")
+            panel.wait_done()
+            shown = panel.turn(turn).get_by_role("img", name="a chart")
+            link = panel.turn(turn).get_by_role("link", name="a chart")
+            expect(shown if is_wanted else link).to_be_visible()
+            expect(link if is_wanted else shown).to_have_count(0)
+            if is_wanted:
+                page.page.wait_for_function(
+                    "() => [...document.querySelectorAll('.jctx-log img')]"
+                    ".some(one => one.naturalWidth === 9)"
+                )
+    finally:
+        settings.unlink(missing_ok=True)
+    assert set(Pictures.asked) == {"/2.svg"}
 
 
 def test_the_panel_works_in_notebook_7(
