@@ -34,7 +34,10 @@ export function faultOf(link: NotebookLink, type: (line: string) => void): IFaul
       return { title, text, command, isError: true, buttons };
     }
     case 'none':
-      return { title: 'This notebook has no kernel.', text: 'Choose one in the Kernel menu.' };
+      return {
+        title: 'This notebook has no kernel.',
+        text: 'Choose one in the Kernel menu; one that could not start is started again there.'
+      };
     case 'starting':
       return wait('The kernel is starting.');
     case 'busy':
