@@ -1,12 +1,16 @@
 // @vitest-environment happy-dom
+import * as React from 'react';
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { IConversation } from '../conversation';
 import { reduce } from '../fold';
 import { CallError } from '../host';
 import type { Item } from '../panel';
+import { Place } from '../view/context';
 import { NO_ACTIONS } from '../view/panel';
-import { digestOf, INERT_MS } from '../view/permission';
+import { digestOf, INERT_MS, Permission } from '../view/permission';
 import { itemsOf, SCENES } from './panelfixtures';
 import { BEGUN, Stage } from './stage';
 
@@ -235,6 +239,41 @@ describe('a permission', () => {
     await stage.show(asked);
     await stage.show({ ...asked, question: null });
     expect(document.activeElement).toBe(document.body);
+  });
+
+  it('hands a letter that answers nothing to the prompt, with all that is typed after', async () => {
+    await stage.show({ ...asked, question: null });
+    const prompt = stage.find('.jctx-box > textarea');
+    prompt.focus();
+    await stage.show(asked);
+    expect(document.activeElement).toBe(ask());
+
+    expect(await stage.press(ask(), 'y')).toBe(true); // too early: it answers nothing
+    expect(document.activeElement).toBe(ask());
+    expect(await stage.press(ask(), 'e')).toBe(false); // the browser puts it where the focus is
+    expect(document.activeElement).toBe(prompt);
+    expect(stage.host.told('decide')).toEqual([]);
+  });
+
+  it('hands its focus to what stands around it where there is no prompt', () => {
+    const cell = document.createElement('div');
+    cell.tabIndex = -1;
+    document.body.append(cell);
+    const root = createRoot(cell);
+    const draw = (question: React.ReactNode): void => {
+      act(() => {
+        const place = { host: stage.host, actions: NO_ACTIONS };
+        root.render(<Place.Provider value={place}>{question}</Place.Provider>);
+      });
+    };
+    draw(asked.question && <Permission question={asked.question} takesFocus={true} />);
+    expect(cell.contains(document.activeElement)).toBe(true);
+    draw(null);
+    expect(document.activeElement).toBe(cell);
+    act(() => {
+      root.unmount();
+    });
+    cell.remove();
   });
 
   it('is answered once, whatever is pressed after', async () => {

@@ -120,10 +120,15 @@ export class AgentPanel extends ReactWidget {
     this._settle();
   }
 
-  /** Go to the prompt of the notebook in use, once it is there. */
+  /** Go to the prompt of the notebook in use, once it is there; not if the person goes elsewhere. */
   focusPrompt(): void {
     this._pending ??= '';
     this._settle();
+    if (this._pending === '') {
+      for (const name of ACTS) {
+        document.addEventListener(name, this._onActed, true);
+      }
+    }
   }
 
   override dispose(): void {
@@ -134,6 +139,7 @@ export class AgentPanel extends ReactWidget {
     this._parts.notebooks.usedChanged.disconnect(this._follow, this);
     this._parts.notebooks.feedChanged.disconnect(this._onFeed, this);
     Signal.clearData(this);
+    this._forgetActs();
     super.dispose();
   }
 
@@ -338,6 +344,7 @@ export class AgentPanel extends ReactWidget {
       const wantsSessions = this._wantsSessions;
       this._pending = null;
       this._wantsSessions = false;
+      this._forgetActs();
       if (wantsSessions) {
         handle.showSessions();
       }
@@ -352,6 +359,20 @@ export class AgentPanel extends ReactWidget {
       });
     } else if (!this.hasFocus) {
       this.node.focus();
+    }
+  }
+
+  /** Who clicks or types elsewhere while the prompt is not there yet is left there. */
+  private readonly _onActed = (event: Event): void => {
+    if (!(event.target instanceof Node && this.node.contains(event.target))) {
+      this._pending ||= null;
+      this._forgetActs();
+    }
+  };
+
+  private _forgetActs(): void {
+    for (const name of ACTS) {
+      document.removeEventListener(name, this._onActed, true);
     }
   }
 
@@ -443,6 +464,7 @@ const NO_EXAMPLES: readonly string[] = [];
 
 const PROMPT = '.jctx-notebook:not([hidden]) .jctx-box > textarea';
 
+const ACTS = ['pointerdown', 'keydown'] as const;
 const DRAGS = ['lm-dragenter', 'lm-dragleave', 'lm-dragover', 'lm-drop'] as const;
 
 /** Nothing is drawn or asked where there is no notebook. */

@@ -60,12 +60,20 @@ function hasFocus(node: HTMLElement | null): boolean {
   return node?.contains(node.ownerDocument.activeElement) === true;
 }
 
-/** Before a question goes, hand its focus to the prompt: the keyboard stays in the panel. */
+/**
+ * Before a question goes, hand its focus to the prompt: the keyboard stays in the panel. Below a
+ * cell there is none: what stands around the view takes it, which in a notebook is the cell.
+ */
 function leaveFocus(node: HTMLElement | null): void {
-  if (hasFocus(node)) {
-    const prompt = node?.closest('.jctx-panel')?.querySelector('.jctx-box > textarea');
-    (prompt as HTMLTextAreaElement | null | undefined)?.focus({ preventScroll: true });
+  if (node && hasFocus(node)) {
+    const next = promptBy(node) ?? node.parentElement?.closest<HTMLElement>('[tabindex]');
+    next?.focus({ preventScroll: true });
   }
+}
+
+function promptBy(node: HTMLElement | null): HTMLTextAreaElement | null {
+  const panel = node?.closest('.jctx-panel');
+  return panel?.querySelector<HTMLTextAreaElement>('.jctx-box > textarea') ?? null;
 }
 
 export function Permission({ question, takesFocus }: IPermission): React.ReactElement {
@@ -90,7 +98,7 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
     });
   }, [host, id]);
   React.useEffect(() => {
-    if (takesFocus) {
+    if (takesFocus && !promptBy(node.current)?.value) {
       node.current?.focus({ preventScroll: true });
     }
   }, [takesFocus]);
@@ -133,6 +141,9 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
       return;
     }
     if (key !== 'y' && key !== 'n' && (key !== 'a' || offers.length === 0)) {
+      if (event.target === node.current && key.length === 1 && key !== ' ') {
+        promptBy(node.current)?.focus(); // who types as it appears means the prompt, which gets it
+      }
       return;
     }
     event.preventDefault();
