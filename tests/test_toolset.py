@@ -6,6 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from jupyter_ctx.core.blocks import PARTS
 from jupyter_ctx.core.entries import PrefixEntry
 from jupyter_ctx.core.ports import ToolSpec
 from jupyter_ctx.core.toolset import renew_tools
@@ -174,6 +177,31 @@ def test_the_figures_of_a_compaction_count_the_new_tools() -> None:
         assert entry.tokens_after > 1_000
         run(session, "three")
         assert told(server)[-1] == ["early", "run_code", "zeta"]
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["more", "fewer"])
+def test_the_parts_of_a_compaction_that_renews_tools_add_up(grows: bool) -> None:
+    """They fill what is told to be used after it, with the tools of then and not of before."""
+    own = tools("early")
+    few, many = own.specs, (*own.specs, spec("zeta", "word " * 1_000))
+    own.specs = few if grows else many
+    with (
+        FakeAnthropic([BIG * 4, BIG * 4, "Summary."], models=LARGE) as server,
+        talk(server, tools=own, tail_tokens=0) as session,
+    ):
+        run(session, "one")
+        run(session, "two")
+        own.specs = many if grows else few
+        entry = session.compact()
+
+    before, after = (
+        dict(zip(PARTS, parts, strict=True)) for parts in (entry.parts_before, entry.parts_after)
+    )
+    assert sum(before.values()) == entry.tokens_before
+    assert sum(after.values()) == entry.tokens_after
+    assert abs(after["tools"] - before["tools"]) > 900
+    assert (after["tools"] > before["tools"]) is grows
+    assert len(prefixes(session)) == 2
 
 
 def test_a_resumed_session_gets_the_tools_of_a_newer_version_at_a_compaction() -> None:

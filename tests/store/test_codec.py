@@ -22,7 +22,13 @@ from jupyter_ctx.core.blocks import (
     ToolUse,
     message_to_wire,
 )
-from jupyter_ctx.core.entries import Entry, MessageEntry, PrefixEntry, UnknownEntry
+from jupyter_ctx.core.entries import (
+    CompactionEntry,
+    Entry,
+    MessageEntry,
+    PrefixEntry,
+    UnknownEntry,
+)
 from jupyter_ctx.core.usage import Usage
 from jupyter_ctx.errors import StoreError
 from jupyter_ctx.store import codec
@@ -228,3 +234,21 @@ def test_any_json_is_an_entry_or_a_store_error(value: object) -> None:
     stored = {"v": 1, "type": "message", "at": 1, "turn": 1, "step": 0, "kind": "note"}
     with suppress(StoreError):
         assert isinstance(codec.entry_from_json({**stored, "message": value}), MessageEntry)
+
+
+def test_the_parts_of_a_compaction_are_kept_and_none_are_made_up() -> None:
+    """The golden file has a compaction of before parts were told, and one that shares all out."""
+    lines = GOLDEN.read_bytes().splitlines()
+    loaded = [
+        entry for line in lines if isinstance(entry := codec.load_line(line), CompactionEntry)
+    ]
+    older, newer = loaded
+
+    assert (older.parts_before, older.parts_after) == ((), ())
+    assert len(newer.parts_before) == len(newer.parts_after) == len(PARTS)
+    assert sum(newer.parts_before) == newer.tokens_before
+    assert sum(newer.parts_after) == newer.tokens_after
+    stored = [json.loads(codec.dump_line(entry)) for entry in loaded]
+    assert "parts_before" not in stored[0]
+    assert stored[1]["parts_before"] == list(newer.parts_before)
+    assert stored[1]["parts_after"] == list(newer.parts_after)
