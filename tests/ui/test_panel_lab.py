@@ -128,6 +128,28 @@ def test_a_busy_kernel_is_waited_for(lab: LabServer, page_for: PageFor) -> None:
     expect(Panel(page).prompt).to_be_enabled(timeout=TURN_MS)
 
 
+def test_who_went_elsewhere_while_the_panel_waited_stays_there(
+    lab: LabServer, page_for: PageFor
+) -> None:
+    """A panel that was opened takes no focus once it is ready if a cell was clicked meanwhile."""
+    wait = "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.05)"
+    page = page_for(lab.write_notebook("elsewhere.ipynb", [wait, "b = 2"]))
+    page.start_cell(0)
+    expect(page.page.locator(".jp-NotebookPanel [data-status='busy']")).to_be_visible()
+    page.command("jupyter-ctx:show-panel")
+    expect(fault(page)).to_contain_text("The kernel is busy.")
+    editor = page.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content")
+    editor.click()
+    (lab.root_dir / "go").touch()
+
+    expect(Panel(page).prompt).to_be_enabled(timeout=TURN_MS)
+    page.page.evaluate("() => new Promise(done => requestAnimationFrame(() => done()))")
+    expect(editor).to_be_focused()
+    page.page.keyboard.press("End")
+    page.page.keyboard.type("2")
+    expect(editor).to_have_text("b = 22")
+
+
 def test_without_a_notebook_it_says_so(lab: LabServer, page_for: PageFor) -> None:
     """A closed notebook leaves the panel with one sentence; opened again, all is there again."""
     path = lab.write_notebook("again.ipynb", ["1"])

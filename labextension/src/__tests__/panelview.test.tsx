@@ -405,6 +405,28 @@ describe('the prompt', () => {
     expect(seen).toEqual(['second', 'first', 'first', 'second', 'draft']);
   });
 
+  it('goes first to what was sent last, also where a command was sent before it', async () => {
+    stage.host.answers.set('submit', { id: 'p1', queued: false });
+    await stage.show(BEGUN);
+    for (const text of ['/cost', 'first']) {
+      await stage.type(text);
+      await stage.press(stage.prompt, 'Enter');
+    }
+    await stage.show(
+      fold([
+        { ...STARTED, prompt: 'earlier' },
+        { ...STARTED, turn: 2, prompt: 'first' }
+      ])
+    );
+    const seen: string[] = [];
+    for (let presses = 0; presses < 3; presses += 1) {
+      await stage.press(stage.prompt, 'ArrowUp');
+      seen.push(stage.prompt.value);
+    }
+
+    expect(seen).toEqual(['first', '/cost', 'earlier']);
+  });
+
   it('leaves the arrows to a text of several lines', async () => {
     await stage.show(RUNNING);
     await stage.type('one\ntwo');
@@ -583,7 +605,7 @@ describe('a turn', () => {
     expect(stage.all('.jctx-tools > details').length).toBeGreaterThan(1);
     await stage.show(fold(items));
     expect(stage.all('.jctx-body > .jctx-tools > details')).toHaveLength(1);
-    expect(stage.find('.jctx-tools summary').textContent).toContain('2 steps: inspected 1');
+    expect(stage.find('.jctx-tools summary').textContent).toContain('3 steps: inspected 1');
   });
 
   it('names its rows in words, a failure too', async () => {
@@ -694,6 +716,54 @@ describe('a compaction', () => {
     expect(stage.button('Undo').disabled).toBe(true);
     const why = stage.button('Undo').getAttribute('aria-describedby') ?? '';
     expect(document.getElementById(why)?.textContent).toBe('Choose a larger model first.');
+  });
+
+  it('says of each kind what was put back, once, with the tokens of all its things', async () => {
+    const back = (kind: string, id: string, tokens: number) => ({ kind, id, tokens });
+    stage.host.answers.set('summary', {
+      n: 1,
+      trigger: 'manual',
+      summary: 'Counted.',
+      replaced: { first_turn: 1, last_turn: 2, messages: 4 },
+      tokens_before: 5000,
+      tokens_after: 3000,
+      seconds: 1,
+      cost_usd: null,
+      parts: null,
+      reinjected: [
+        back('instruction', 'prompt-1', 10),
+        back('instruction', 'prompt-2', 11),
+        back('cell', 'c1', 100),
+        back('pin', '1', 5),
+        back('cell', 'c2', 200),
+        back('plan', '1', 7),
+        back('plan', '2', 8),
+        back('variable', 'df', 3),
+        back('news', 'x', 4)
+      ],
+      state: 'active',
+      replaced_items: [],
+      undo: { ok: true, reason: '', price: '' }
+    });
+    await stage.show(fold(itemsOf(SCENES.get('turn_compaction')?.items ?? [])));
+    const divider = stage.find('.jctx-compact') as HTMLDetailsElement;
+    await stage.act(() => {
+      divider.open = true;
+      divider.dispatchEvent(new Event('toggle'));
+    });
+    await stage.pass(17);
+    const rows = stage
+      .all('.jctx-compact tbody tr')
+      .map(row => [...row.children].map(cell => cell.textContent).join(' | '));
+
+    expect(rows).toEqual([
+      'Your instructions, 2 | 21',
+      'Source of cells c1, c2 | 300',
+      'Pins, 1 | 5',
+      'Plan, 2 steps | 15',
+      'Kernel: 1 name | 3',
+      'news, 1 | 4'
+    ]);
   });
 });
 
@@ -819,5 +889,18 @@ describe('the estimate of a prompt', () => {
         .map(one => one.textContent)
         .join('')
     ).toBe('');
+  });
+
+  it('goes where a later one fails: an old figure would be of another text', async () => {
+    stage.host.answers.set('estimate', { tokens: 12, mentions: 0 });
+    await stage.show(BEGUN);
+    await stage.type('Why?');
+    await stage.pass(400);
+    expect(shown()).toBe('≈ 12 tok');
+    stage.host.answers.set('estimate', new CallError('internal', 'The kernel is gone.'));
+    await stage.type('Why so?');
+    await stage.pass(400);
+    expect(shown()).toBeUndefined();
+    expect(stage.prompt.value).toBe('Why so?');
   });
 });

@@ -393,10 +393,10 @@ interface IHistory {
   go: (by: -1 | 1, now: string) => string | null;
 }
 
-/** The prompts of this conversation, and the commands sent from here. */
 /** A prompt in an item that is so long may be cut, so it is not sent again from here. */
 const CUT_CHARS = 20_000;
 
+/** The prompts of this conversation, then what was sent from here, commands too; newest last. */
 function useHistory(conversation: IConversation): IHistory {
   const sent = React.useRef<string[]>([]);
   const place = React.useRef<{ at: number; list: readonly string[]; draft: string } | null>(null);
@@ -414,8 +414,7 @@ function useHistory(conversation: IConversation): IHistory {
         const told = [...log, ...(live ? [live] : [])].flatMap(entry =>
           entry.kind === 'turn' && entry.prompt.length < CUT_CHARS ? [entry.prompt] : []
         );
-        const own = sent.current.filter(text => !told.includes(text));
-        const list = [...told, ...own];
+        const list = [...told.filter(text => !sent.current.includes(text)), ...sent.current];
         place.current = { at: list.length, list, draft: now };
       }
       const { at, list, draft } = place.current;
