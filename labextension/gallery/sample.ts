@@ -171,6 +171,15 @@ export function finished(turn: number, tokens: number, seconds = 24): Item {
   };
 }
 
+/** So many things of one kind, which share `tokens` in whole numbers. */
+function putBack(kind: string, number: number, tokens: number): ISummary['reinjected'] {
+  return Array.from({ length: number }, (_, at) => ({
+    kind,
+    id: String(at + 1),
+    tokens: Math.floor((tokens * (at + 1)) / number) - Math.floor((tokens * at) / number)
+  }));
+}
+
 export const SUMMARY: ISummary = {
   n: 1,
   trigger: 'proactive',
@@ -205,12 +214,15 @@ export const SUMMARY: ISummary = {
     }
   },
   reinjected: [
-    { kind: 'instructions', id: '2', tokens: 412 },
-    { kind: 'pins', id: '1', tokens: 36 },
-    { kind: 'plan', id: '5 steps', tokens: 288 },
-    { kind: 'kernel', id: '12 names', tokens: 940 },
-    { kind: 'cell', id: 'a1b2', tokens: 8520 },
-    { kind: 'results', id: '14', tokens: 1210 }
+    { kind: 'instruction', id: 'prompt-2', tokens: 300 },
+    { kind: 'instruction', id: 'prompt-3', tokens: 112 },
+    { kind: 'pin', id: '1', tokens: 36 },
+    ...putBack('plan', 5, 288),
+    ...putBack('variable', 12, 940),
+    { kind: 'cell', id: 'a1b2', tokens: 4000 },
+    { kind: 'cell', id: 'c3d4', tokens: 3520 },
+    { kind: 'cell', id: 'e5f6', tokens: 1000 },
+    ...putBack('result', 14, 1210)
   ],
   state: 'active',
   replaced_items: REPLACED.flatMap(([prompt, tokens], at) => [

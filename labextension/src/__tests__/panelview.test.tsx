@@ -705,6 +705,9 @@ describe('a compaction', () => {
     await stage.show(fold(itemsOf(SCENES.get('turn_compaction')?.items ?? [])));
     const divider = stage.find('.jctx-compact') as HTMLDetailsElement;
     expect(stage.host.told('summary')).toEqual([]);
+    // What a narrow panel cuts are the words; the figures are no part of them.
+    expect(stage.find('.jctx-compact > summary > .cut').textContent).not.toContain('→');
+    expect(stage.find('.jctx-compact > summary > .figures').textContent).toContain('→');
     await stage.act(() => {
       divider.open = true;
       divider.dispatchEvent(new Event('toggle'));

@@ -150,9 +150,9 @@ describe('the breakdown', () => {
 
   it('promises no place of the next compaction where the account may come first', () => {
     expect(draw('context_measured')).toContain('compacts at ');
-    expect(draw('context_measured')).toContain('Free until compaction');
+    expect(draw('context_measured')).toContain(' until compaction</span>');
     expect(draw('context_economic')).toContain('at the latest at ');
-    expect(draw('context_economic')).not.toContain('Free until compaction');
+    expect(draw('context_economic')).not.toContain(' until compaction</span>');
   });
 
   it('shows neither per cent nor mark when the window is unknown', () => {

@@ -89,7 +89,8 @@ function Total({ context }: { context: IContext }): React.ReactElement {
       {isSized(context) && <span className="big">{formatPercent(context)}</span>}
       <span className="grow">
         <b>{used}</b>
-        {isSized(context) ? ` of ${formatCount(context.window_tokens)} tokens` : ' tokens'}
+        {isSized(context) && ` of ${formatCount(context.window_tokens)}`}
+        <span className="more"> tokens</span>
         <br />
         <span className="small quiet">{origin(context)}</span>
       </span>
@@ -194,7 +195,9 @@ function Parts({ context }: { context: IContext }): React.ReactElement {
     <table className="parts">
       <thead>
         <tr>
-          <th scope="col">Part, in request order</th>
+          <th scope="col">
+            Part<span className="more">, in request order</span>
+          </th>
           <th scope="col" className="num">
             Tokens
           </th>
@@ -212,10 +215,10 @@ function Parts({ context }: { context: IContext }): React.ReactElement {
         {room && (
           <>
             <Row context={context} color="box" tokens={room.free} rule>
-              {itself ? 'Free until compaction' : 'Free'}
+              Free{itself && <span className="more"> until compaction</span>}
             </Row>
             <Row context={context} color="box reserve" tokens={room.reserve}>
-              Reserve for the answer
+              Reserve<span className="more"> for the answer</span>
             </Row>
           </>
         )}
@@ -229,7 +232,7 @@ interface IRow {
   color: string;
   tokens: number;
   rule?: boolean;
-  children: string;
+  children: React.ReactNode;
 }
 
 function Row({ context, color, tokens, rule, children }: IRow): React.ReactElement {
@@ -238,7 +241,7 @@ function Row({ context, color, tokens, rule, children }: IRow): React.ReactEleme
       <th scope="row">
         <span>
           <span className={`jctx-key ${color}`} />
-          {children}
+          <span>{children}</span>
         </span>
       </th>
       <td className="num">{formatCount(tokens)}</td>

@@ -12,7 +12,14 @@ import { ask, reasonOf, usePlace } from './context';
 import { formatCount, formatShort, percent } from './format';
 import { PenIcon, RightIcon } from './icons';
 import { NoteBox } from './notes';
-import { count, formatMoney, formatSeconds } from './words';
+import {
+  count,
+  formatMoney,
+  formatSeconds,
+  groupReinjected,
+  isNamed,
+  nameReinjected
+} from './words';
 
 interface IDivider {
   compaction: ICompaction;
@@ -64,11 +71,8 @@ function Divider({
 }: IDivider): React.ReactElement {
   const [isOpen, setIsOpen] = React.useState(false);
   const { n, done, condition } = compaction;
-  const turns = !done
-    ? ''
-    : done.firstTurn === done.lastTurn
-      ? `turn ${done.firstTurn}`
-      : `turns ${done.firstTurn}–${done.lastTurn}`;
+  const [first, last] = [done?.firstTurn, done?.lastTurn];
+  const isOne = first === last;
   const before = done?.tokensBefore ?? 0;
   const after = done?.tokensAfter ?? 0;
   const told = { active: '', edited: ', edited by you', undone: ', undone' }[condition];
@@ -87,10 +91,18 @@ function Divider({
           <RightIcon />
         </span>
         <span className="cut">
-          <b>Compacted</b> {turns}
-          {told}{' '}
+          <b>Compacted</b>{' '}
+          {done && (
+            <>
+              <span className="more">{isOne ? 'turn ' : 'turns '}</span>
+              {isOne ? first : `${first}–${last}`}
+            </>
+          )}
+          {told}
+        </span>
+        <span className="figures">
           <span className="wide-only">{`· ${formatCount(before)} → ${formatCount(after)} tokens`}</span>
-          <span className="narrow-only">{`· ${formatShort(before)} → ${formatShort(after)}`}</span>
+          <span className="narrow-only">{`· ${shortest(before)} → ${shortest(after)}`}</span>
         </span>
       </summary>
       {isOpen && n !== null && (
@@ -104,6 +116,11 @@ function Divider({
       )}
     </details>
   );
+}
+
+/** 5.4k, 158k: no digit after the point from ten thousand on. */
+function shortest(tokens: number): string {
+  return formatShort(tokens < 10_000 ? tokens : Math.round(tokens / 1000) * 1000);
 }
 
 interface IOpened extends Pick<IDivider, 'windowTokens' | 'reserveTokens' | 'drawEntry'> {
@@ -370,24 +387,29 @@ function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.Rea
       </summary>
       <table>
         <tbody>
-          {entries.map(({ kind, id, tokens }, at) => (
-            <tr key={at}>
+          {groupReinjected(entries).map(({ kind, ids, tokens }) => (
+            <tr key={kind}>
               <th scope="row">
-                {KINDS[kind] ?? kind}
-                {id !== '' && ' '}
-                {kind === 'cell' && actions.canOpen ? (
-                  <button
-                    type="button"
-                    className="link"
-                    onClick={() => {
-                      host.openCell(id);
-                    }}
-                  >
-                    {id}
-                  </button>
-                ) : (
-                  id
-                )}
+                {nameReinjected(kind, ids.length)}
+                {isNamed(kind) &&
+                  ids.map((id, at) => (
+                    <React.Fragment key={id}>
+                      {at > 0 ? ', ' : ' '}
+                      {kind === 'cell' && actions.canOpen ? (
+                        <button
+                          type="button"
+                          className="link"
+                          onClick={() => {
+                            host.openCell(id);
+                          }}
+                        >
+                          {id}
+                        </button>
+                      ) : (
+                        id
+                      )}
+                    </React.Fragment>
+                  ))}
               </th>
               <td className="num">{formatCount(tokens)}</td>
             </tr>
@@ -397,19 +419,6 @@ function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.Rea
     </details>
   );
 }
-
-const KINDS: Readonly<Record<string, string>> = {
-  instruction: 'Your words of',
-  pin: 'Pin',
-  plan: 'Plan',
-  variable: 'Variable',
-  cell: 'Source of cell',
-  file: 'File',
-  result: 'Stored result',
-  hook: 'Hook',
-  skill: 'Skill',
-  memory: 'Memory'
-};
 
 function Acts({ summary, again }: Pick<IParts, 'summary' | 'again'>): React.ReactElement {
   const { host } = usePlace();

@@ -40,13 +40,22 @@ function RowList({ parts }: IRows): React.ReactElement {
   );
 }
 
+interface IFolded extends IRows {
+  /** Model calls of the turn; null if it never told. */
+  steps: number | null;
+}
+
 /** All rows of a finished turn, behind one. */
-export function FoldedRows({ parts }: IRows): React.ReactElement {
+export function FoldedRows({ parts, steps }: IFolded): React.ReactElement {
   const tools = parts.filter((part): part is IToolPart => part.kind === 'tool');
   const { tokens, time } = totals(tools);
   return (
     <div className="jctx-tools">
-      <Row label={<span className="cut">{summarise(tools)}</span>} tokens={tokens} time={time}>
+      <Row
+        label={<span className="cut">{summarise(tools, steps)}</span>}
+        tokens={tokens}
+        time={time}
+      >
         <div className="jctx-tools folded" role="group" aria-label="Steps">
           <RowList parts={parts} />
         </div>

@@ -132,7 +132,7 @@ function Body({
   const isFolded = folds && !isLive && folded.filter(part => part.kind === 'tool').length > 1;
   return (
     <div className="jctx-body" ref={node}>
-      {isFolded && <FoldedRows parts={folded} />}
+      {isFolded && <FoldedRows parts={folded} steps={turn.end?.steps ?? null} />}
       {groups.map((group, at) =>
         group.kind === 'rows' ? (
           <Rows key={at} parts={isFolded ? group.parts.filter(hasFigure) : group.parts} />

@@ -1,7 +1,7 @@
 /** Sentences of the conversation: pure. Thousands with a comma, a space before %, ≈ for estimates. */
 
 import type { Activity, IConversation, IToolPart, ITurn, LogEntry } from '../conversation';
-import type { ISession } from '../panel';
+import type { IReinjected, ISession } from '../panel';
 import { formatCount } from './format';
 
 export function isTurn(entry: LogEntry): entry is ITurn {
@@ -84,8 +84,11 @@ const DID: Readonly<Record<string, readonly [string, string]>> = {
   remember: ['kept 1 fact', 'kept % facts']
 };
 
-/** 6 steps: read 1 cell, ran code 3 times, 1 failed */
-export function summarise(tools: readonly IToolPart[]): string {
+/**
+ * 6 steps: read 1 cell, ran code 3 times, 1 failed. A step is one model call: `steps` of them, as
+ * the turn told when it ended; those that called a tool where it did not.
+ */
+export function summarise(tools: readonly IToolPart[], steps: number | null): string {
   const done = new Map<string, number>();
   let denied = 0;
   let failed = 0;
@@ -103,9 +106,9 @@ export function summarise(tools: readonly IToolPart[]): string {
       ? one
       : many.replace('% times', times === 2 ? 'twice' : '% times').replace('%', String(times));
   });
-  const steps = new Set(tools.map(tool => tool.step)).size;
+  const calls = steps ?? new Set(tools.map(tool => tool.step)).size;
   const rest = [failed > 0 ? `${failed} failed` : '', denied > 0 ? `${denied} denied` : ''];
-  return `${count(steps, 'step')}: ${[...said, ...rest].filter(Boolean).join(', ')}`;
+  return `${count(calls, 'step')}: ${[...said, ...rest].filter(Boolean).join(', ')}`;
 }
 
 export function totals(tools: readonly IToolPart[]): { tokens: string; time: string } {
@@ -228,4 +231,58 @@ export function shortModel(model: string): string {
 /** The name of a file without its folders. */
 export function baseName(path: string): string {
   return path.split('/').pop() ?? path;
+}
+
+/** Things of one kind that a compaction put back, in the order of their coming. */
+export interface IReinjectedGroup {
+  readonly kind: string;
+  readonly ids: readonly string[];
+  readonly tokens: number;
+}
+
+/** One group a kind; what has the same id twice is named once. */
+export function groupReinjected(entries: readonly IReinjected[]): IReinjectedGroup[] {
+  const groups = new Map<string, { ids: Set<string>; tokens: number }>();
+  for (const { kind, id, tokens } of entries) {
+    const group = groups.get(kind) ?? { ids: new Set(), tokens: 0 };
+    group.ids.add(id);
+    group.tokens += tokens;
+    groups.set(kind, group);
+  }
+  return [...groups].map(([kind, { ids, tokens }]) => ({ kind, ids: [...ids], tokens }));
+}
+
+/** Kinds whose things are named one by one; of the others their number says enough. */
+const NAMED: Readonly<Record<string, readonly [string, string]>> = {
+  cell: ['Source of cell', 'Source of cells'],
+  file: ['File', 'Files'],
+  skill: ['Skill', 'Skills']
+};
+
+export function isNamed(kind: string): boolean {
+  return kind in NAMED;
+}
+
+/** Your instructions, 2; Plan, 5 steps; Kernel: 12 names; Source of cells */
+export function nameReinjected(kind: string, number: number): string {
+  const named = NAMED[kind];
+  if (named) {
+    return named[number === 1 ? 0 : 1];
+  }
+  switch (kind) {
+    case 'instruction':
+      return `Your instructions, ${number}`;
+    case 'pin':
+      return `Pins, ${number}`;
+    case 'plan':
+      return `Plan, ${count(number, 'step')}`;
+    case 'variable':
+      return `Kernel: ${count(number, 'name')}`;
+    case 'result':
+      return `List of ${count(number, 'stored result')}`;
+    case 'hook':
+      return 'Said by hooks';
+    default:
+      return `${kind}, ${number}`;
+  }
 }
