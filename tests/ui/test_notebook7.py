@@ -24,9 +24,9 @@ Open: TypeAlias = Callable[..., NotebookPage]
 
 AUDIT = """async () => (await axe.run(
   {include: ['.jctx-side'], exclude: [['[class^="jctx-tok-"]'], ['.cm-content']]},
-  {rules: {region: {enabled: false}, 'heading-order': {enabled: false}}}
+  {rules: {region: {enabled: false}}}
 )).violations.map(({id, nodes}) => [id, nodes.map(one => one.html.slice(0, 160))])"""
-"""Left out: the page around the panel, with the headings before it, and Lab's colours of code."""
+"""Left out: the page around the panel, and Lab's colours of code."""
 
 
 @pytest.fixture
@@ -154,6 +154,25 @@ def test_the_widget_stands_below_a_running_cell(seven: Open, server: FakeAnthrop
 
     expect(widget.root).to_have_count(0)
     expect(widget.static(1).locator("strong").last).to_have_text("42")
+
+
+def test_code_goes_into_the_notebook_from_an_output(seven: Open, server: FakeAnthropic) -> None:
+    """Insert below puts code right below the cell that the panel stands in, and nowhere else."""
+    page = seven("seven_insert.ipynb", ("panel", "%agent /panel"), ("print", "print(x)"))
+    server.append("Do this:\n\n```python\nx = 6 * 7\n```\n")
+    page.run_cell(1)
+    panel = WidgetPanel(page, 1)
+    expect(panel.prompt).to_be_enabled(timeout=TURN_MS)
+    panel.ask("What then?")
+    insert = panel.turn(1).get_by_role("button", name="Insert below")
+    expect(insert).to_be_visible(timeout=TURN_MS)
+    insert.click()
+    expect(page.page.locator(".jp-Notebook .jp-Cell")).to_have_count(4)
+    sources = page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets"
+        ".map(cell => cell.model.sharedModel.getSource())"
+    )
+    assert sources[1:] == ["%agent /panel", "x = 6 * 7", "print(x)"]
 
 
 def test_the_dark_panel_has_nothing_for_axe(seven: Open, server: FakeAnthropic) -> None:

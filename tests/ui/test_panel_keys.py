@@ -33,7 +33,7 @@ WIDE = """root => [...root.querySelectorAll('*')].filter(node =>
 ).map(node => node.outerHTML.slice(0, 200))"""
 """What lies outside the panel, as HTML."""
 
-HIDDEN = """root => [...root.querySelectorAll('button, textarea, h4, pre')].filter(node => {
+HIDDEN = """root => [...root.querySelectorAll('button, textarea, h3, pre')].filter(node => {
   if (node.closest('.sr, .under, details:not([open]) > :not(summary)')) return false;
   const { width, height } = node.getBoundingClientRect();
   const style = getComputedStyle(node);

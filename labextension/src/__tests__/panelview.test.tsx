@@ -842,7 +842,7 @@ describe('what was kept for later sessions', () => {
     expect(stage.host.told('forget')).toEqual([{ facts: ['Amounts are in cents.'] }]);
 
     await stage.show(reduce(one, { ...kept, is_undone: true }));
-    expect(stage.find('.jctx-note h4').textContent).toBe('Taken out of the memory');
+    expect(stage.find('.jctx-note h3').textContent).toBe('Taken out of the memory');
     expect(stage.button('Undo').disabled).toBe(true);
   });
 

@@ -245,10 +245,10 @@ function Text({ summary, again }: Pick<IParts, 'summary' | 'again'>): React.Reac
   return (
     <div className="part">
       <div className="row">
-        <h4 className="grow">
+        <h3 className="grow">
           Summary
           {summary.state === 'edited' && <span className="small quiet"> edited by you</span>}
-        </h4>
+        </h3>
         {draft === null && summary.state !== 'undone' && (
           <button
             type="button"
@@ -324,7 +324,7 @@ function Replaced({
         <span className="caret">
           <RightIcon />
         </span>
-        <h4 className="grow">What it replaced</h4>
+        <h3 className="grow">What it replaced</h3>
         <span className="small quiet">
           <span className="wide-only">{count(last - first + 1, 'turn')}, </span>
           {count(messages, 'message')}
@@ -382,7 +382,7 @@ function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.Rea
         <span className="caret">
           <RightIcon />
         </span>
-        <h4 className="grow">Re-injected</h4>
+        <h3 className="grow">Re-injected</h3>
         <span className="small quiet">{`${formatCount(all)} tok`}</span>
       </summary>
       <table>

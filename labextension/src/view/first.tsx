@@ -32,11 +32,11 @@ export function FirstRun({ session, examples, take, run }: IFirstRun): React.Rea
   const ours = session.is_demo ? DEMO_EXAMPLES : EXAMPLES;
   return (
     <div className="jctx-first">
-      <h3>
+      <h2>
         {session.notebook === null
           ? 'Ask about your work'
           : `Ask about ${baseName(session.notebook)}`}
-      </h3>
+      </h2>
       <p>{firstLine(session)}</p>
       <div className="jctx-eg" role="group" aria-label="Examples">
         {(examples.length > 0 ? examples : ours).map(text => (
@@ -54,7 +54,7 @@ export function FirstRun({ session, examples, take, run }: IFirstRun): React.Rea
       </div>
       {session.is_demo && (
         <section className="jctx-note" aria-label="Demo model">
-          <h4>Demo model: no key is set</h4>
+          <h3>Demo model: no key is set</h3>
           <div>
             Answers are scripted, offline and free. Everything else is real: tools, permissions, the
             gauge, compaction.

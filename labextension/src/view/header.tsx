@@ -62,7 +62,7 @@ export function Header(props: IHeader): React.ReactElement {
           >
             <LeftIcon />
           </button>
-          <h3 className="title cut">Sessions</h3>
+          <h2 className="title cut">Sessions</h2>
         </>
       ) : canRun ? (
         <button
@@ -77,9 +77,9 @@ export function Header(props: IHeader): React.ReactElement {
           <DownIcon />
         </button>
       ) : (
-        <h3 className="title cut" title={title}>
+        <h2 className="title cut" title={title}>
           {title}
-        </h3>
+        </h2>
       )}
       <span className="grow" />
       {actions.gauge !== 'hidden' && (

@@ -24,11 +24,11 @@ export function NoteBox({ tone, title, isNew, children }: INoteBox): React.React
   const role = isNew ? (tone === 'error' ? 'alert' : 'status') : 'group';
   return (
     <section className={`jctx-note${tint}`} role={role} aria-label={title}>
-      <h4>
+      <h3>
         {tone === 'error' && <AlarmIcon />}
         {tone === 'wait' && <ClockIcon />}
         <span>{title}</span>
-      </h4>
+      </h3>
       {children}
     </section>
   );
@@ -96,13 +96,13 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
   const share = retry.waitS > 0 ? Math.round(100 * (1 - left / retry.waitS)) : 100;
   return (
     <section className="jctx-note warn">
-      <h4>
+      <h3>
         <ClockIcon />
         <span>
           <span role="status">{`${retry.reason} Next try`}</span>
           <span aria-hidden="true">{` in ${formatClock(Math.ceil(left))}`}</span>
         </span>
-      </h4>
+      </h3>
       <div
         className="jctx-prog"
         role="progressbar"
@@ -144,7 +144,7 @@ export function Fault({ fault }: { fault: IFault }): React.ReactElement {
   const { title, text, command = '', buttons = [], isError = false } = fault;
   return (
     <div className="jctx-first">
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       {isError && (
         <span className="sr" role="alert">
           {title}

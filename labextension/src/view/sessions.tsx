@@ -539,10 +539,10 @@ function Held(props: { held: IHeld; copy: () => void; back: () => void }): React
         }
       }}
     >
-      <h4>
+      <h3>
         <LockIcon />
         <span>{title}</span>
-      </h4>
+      </h3>
       <div>{held.why}</div>
       <div className="btns">
         <button ref={primary} type="button" className="primary" onClick={copy}>
