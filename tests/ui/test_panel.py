@@ -351,6 +351,25 @@ def test_a_kernel_restart_in_mid_turn_keeps_the_conversation(
     expect(panel.log).to_contain_text("/context", timeout=TURN_MS)
 
 
+def test_figures_of_a_table_stand_on_the_right(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """In what a command shows, names are on the left, figures on the right, digits of one width."""
+    _, panel = opened(lab, page_for, server, "figures.ipynb")
+    server.append("First answer.")
+    panel.ask("One")
+    panel.wait_done()
+    for command in ("/context", "/cost"):
+        panel.ask(command)
+        table = panel.log.get_by_role("article", name=f"Shown by {command}").locator("table").first
+        expect(table).to_be_visible(timeout=TURN_MS)
+        row = table.locator("tbody tr").first
+        name, figure = row.locator("td").first, row.locator("td").last
+        expect(name).to_have_css("text-align", "left")
+        expect(figure).to_have_css("text-align", "right")
+        expect(figure).to_have_css("font-variant-numeric", "tabular-nums")
+
+
 def test_two_notebooks_have_two_conversations(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:
