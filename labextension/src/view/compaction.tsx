@@ -245,7 +245,7 @@ function Text({ summary, again }: Pick<IParts, 'summary' | 'again'>): React.Reac
   return (
     <div className="part">
       <div className="row">
-        <h3 className="grow">
+        <h3 aria-level={2} className="grow">
           Summary
           {summary.state === 'edited' && <span className="small quiet"> edited by you</span>}
         </h3>
@@ -324,7 +324,9 @@ function Replaced({
         <span className="caret">
           <RightIcon />
         </span>
-        <h3 className="grow">What it replaced</h3>
+        <h3 aria-level={2} className="grow">
+          What it replaced
+        </h3>
         <span className="small quiet">
           <span className="wide-only">{count(last - first + 1, 'turn')}, </span>
           {count(messages, 'message')}
@@ -382,7 +384,9 @@ function Reinjected({ entries }: { entries: readonly IReinjected[] }): React.Rea
         <span className="caret">
           <RightIcon />
         </span>
-        <h3 className="grow">Re-injected</h3>
+        <h3 aria-level={2} className="grow">
+          Re-injected
+        </h3>
         <span className="small quiet">{`${formatCount(all)} tok`}</span>
       </summary>
       <table>

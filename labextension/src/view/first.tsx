@@ -54,7 +54,7 @@ export function FirstRun({ session, examples, take, run }: IFirstRun): React.Rea
       </div>
       {session.is_demo && (
         <section className="jctx-note" aria-label="Demo model">
-          <h3>Demo model: no key is set</h3>
+          <h3 aria-level={2}>Demo model: no key is set</h3>
           <div>
             Answers are scripted, offline and free. Everything else is real: tools, permissions, the
             gauge, compaction.

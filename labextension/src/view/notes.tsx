@@ -24,7 +24,7 @@ export function NoteBox({ tone, title, isNew, children }: INoteBox): React.React
   const role = isNew ? (tone === 'error' ? 'alert' : 'status') : 'group';
   return (
     <section className={`jctx-note${tint}`} role={role} aria-label={title}>
-      <h3>
+      <h3 aria-level={2}>
         {tone === 'error' && <AlarmIcon />}
         {tone === 'wait' && <ClockIcon />}
         <span>{title}</span>
@@ -96,7 +96,7 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
   const share = retry.waitS > 0 ? Math.round(100 * (1 - left / retry.waitS)) : 100;
   return (
     <section className="jctx-note warn">
-      <h3>
+      <h3 aria-level={2}>
         <ClockIcon />
         <span>
           <span role="status">{`${retry.reason} Next try`}</span>

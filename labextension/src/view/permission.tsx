@@ -177,7 +177,7 @@ export function Permission({ question, takesFocus }: IPermission): React.ReactEl
     >
       {count > 1 && !isDenying && <Changes at={at} count={count} step={step} />}
       <div>
-        <h3>{shown ? COMING[shown.op] : question.title}</h3>
+        <h3 aria-level={2}>{shown ? COMING[shown.op] : question.title}</h3>
         <div className="small quiet">{`Step ${question.step}`}</div>
       </div>
       {shown ? (

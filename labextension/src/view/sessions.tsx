@@ -539,7 +539,7 @@ function Held(props: { held: IHeld; copy: () => void; back: () => void }): React
         }
       }}
     >
-      <h3>
+      <h3 aria-level={2}>
         <LockIcon />
         <span>{title}</span>
       </h3>
