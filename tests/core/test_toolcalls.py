@@ -1,6 +1,10 @@
 """Laws of a reply's tool calls that concern what the session was told of its tools."""
 
+import asyncio
+
 from jupyter_ctx.core.blocks import text_of, tool_results
+from jupyter_ctx.core.events import CtxEvent, MemoryChanged, ToolFinished
+from jupyter_ctx.core.ports import ToolOutput
 from jupyter_ctx.testing import (
     DenyAll,
     FakeTools,
@@ -43,3 +47,22 @@ def test_a_new_session_has_every_tool() -> None:
 
     (said,) = tool_results(session.transcript.view[-2])
     assert text_of(said.content) == "written"
+
+
+def test_what_a_call_kept_for_later_sessions_is_told_behind_it() -> None:
+    """The facts come with the turn, right behind the end of their call; keeping none tells none."""
+    kept = iter([("Uses metric units.",), ()])
+    own = FakeTools(keep=lambda: ToolOutput("Kept.", remembered=next(kept)))
+    model = ScriptedModel(reply(call("keep")), reply(call("keep")), reply("Done."))
+    session = make_session(model, tools=own)
+
+    async def collect() -> list[CtxEvent]:
+        return [event async for event in session.run("keep it")]
+
+    events = asyncio.run(collect())
+
+    (told,) = (event for event in events if isinstance(event, MemoryChanged))
+    assert told == MemoryChanged(1, ("Uses metric units.",))
+    ends = [at for at, event in enumerate(events) if isinstance(event, ToolFinished)]
+    assert events.index(told) == ends[0] + 1
+    assert len(ends) == 2
