@@ -296,7 +296,7 @@ def test_a_small_window_is_compacted_within_the_sub_agent(fake):
     parts = {"Go through.": steps()}
     main = [reply(thinking="I.", tools=[task("Go through.")]), "Thirty."]
     with conversation(fake, main, parts, window=12_000, compaction="crush") as (server, session):
-        run(session)
+        run(session, "Units are metres, dates are ISO. " * 40)  # over the caches' least length
         cast = server._talk
 
         assert session.last_turn.text == "Thirty."

@@ -335,7 +335,7 @@ def test_w20_what_changed_meanwhile_stands_in_appended_text_only(fake):
     newest message, and the whole prefix is read from the cache.
     """
     store = MemoryStore()
-    script = [printing("print('x' * 4_000)", thinking="so"), "First.", "Twin.", "Resumed."]
+    script = [printing("print('x' * 12_000)", thinking="so"), "First.", "Twin.", "Resumed."]
     elsewhere = Place("test-session", None, "/srv/other", "Darwin", "2027-02-03", "9.9")
     other = FakeTools(shiny_new=lambda: "new")
     notice = "Today is 2027-02-03; the folder is /srv/other; pandas is now 4.0; the branch is dev."

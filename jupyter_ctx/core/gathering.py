@@ -42,8 +42,9 @@ HEAD_SHARE = 0.25
 """What a summary and what comes back with it may take of the window."""
 SKILLS_SHARE, MOST_SKILLS = 0.10, 5
 """All skills together: as five of the longest, at most this share of the window."""
-NAMES_SHARE = 0.025
-"""What the list of stored results takes of a small window: each stands in its `turn-<n>` too."""
+SMALL_WINDOW, NAMES_SHARE = 9_000, 0.025
+"""Of a window under 9,000 tokens the list of stored results takes half of what another part may:
+each stands in its `turn-<n>` too."""
 _BUDGETS = ("instructions_tokens", "plan_tokens", "inventory_tokens", "results_tokens")
 _SETTINGS = (*_BUDGETS, "skill_tokens", "cells_tokens")
 MOST_OF_BEFORE, LEAST_FACTOR = 0.95, 0.05
@@ -65,7 +66,7 @@ def head_tokens(limits: Limits, window: int) -> int:
 def share_of(limits: Limits, name: str, window: int | None) -> int:
     """Return the budget that the setting `name` makes on that window, in tokens."""
     setting, default = getattr(limits, name), getattr(DEFAULTS, name)
-    if name == "results_tokens":
+    if name == "results_tokens" and window is not None and window < SMALL_WINDOW:
         return share(setting, default, window, NAMES_SHARE)
     return share(setting, default, window)
 

@@ -13,7 +13,7 @@ from ..core.blocks import Image, Text, title_of
 from ..core.counts import image_tokens
 from ..core.events import CompactionFailed, CompactionFinished, CtxEvent
 from ..errors import BusyError, CompactionError, ConfigError, CtxError, PromptError
-from ..ipython import commands, wayback
+from ..ipython import commands
 from ..ipython.mentions import find_begun, parse
 from .calls import Call, RefusedError
 from .prompts import MAX_IMAGES, MAX_PROMPT_CHARS, Prompt, Work, read_images
@@ -36,8 +36,6 @@ MOST_ITEM_CHARS = 400_000
 MOST_TURNS = 200
 MOST_FACTS = 100
 MOST_COMPLETIONS = 100
-MOST_MODELS = 9
-"""So many models a page lists to pick from: what fits above the prompt."""
 
 
 # Arguments --------------------------------------------------------------------------------------
@@ -546,16 +544,6 @@ def _set_model(service: PanelService, call: Call, args: Args) -> Result:
     return {"said": "" if shown is None else shown.text}
 
 
-def _models(service: PanelService, call: Call, args: Args) -> Result:
-    """Return the models to pick from, that in use first, and how many more there are."""
-    session, listed = _session(service), commands.list_models(service.agent)
-    chosen = listed[:MOST_MODELS]
-    rows = [
-        {"name": one.switch.facts.name, "help": wayback.choice_line(session, one)} for one in chosen
-    ]
-    return {"rows": rows, "more": len(listed) - len(rows)}
-
-
 def _refresh(service: PanelService) -> None:
     try:
         service.agent.refresh()
@@ -591,7 +579,6 @@ OPS: Mapping[str, Op] = {
     "restore_session": _restore_session,
     "configure": _configure,
     "set_mode": _set_mode,
-    "models": _models,
     "set_model": _set_model,
 }
 

@@ -636,7 +636,8 @@ def test_the_gauge_hears_of_it(kernel: RealKernel, server: FakeAnthropic) -> Non
     assert hello["type"] == "hello"
     assert (asks["type"], asks["op"]) == ("request", "hello")
     assert hello["session"] is None
-    assert idle == {"version": 1, "type": "context", "phase": "idle", "context": None}
+    nothing = {"context": None, "costs": None}
+    assert idle == {"version": 1, "type": "context", "phase": "idle", **nothing}
 
     server.append("ok")
     ran = kernel.execute("%agent hi")
