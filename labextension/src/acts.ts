@@ -3,6 +3,7 @@
  *
  * An output knows no notebook. Where our extension of JupyterLab is on the page it hears them, does
  * what is asked and says so by `preventDefault`; elsewhere nobody does, and the view offers nothing.
+ * What changes anything is done only during a person's click on the view.
  */
 
 export const ACT = 'jctx-act';

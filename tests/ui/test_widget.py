@@ -29,6 +29,15 @@ BLOCKS = 15
 
 INSIDE = f"root => [...root.querySelectorAll('.jctx-answer .jctx-md, pre')].flatMap({FIND})"
 
+FORGE = """button => {
+  button.click();
+  const detail = { op: 'insert', text: 'evil' };
+  for (const node of document.querySelectorAll('.jp-Cell, .jp-Cell *')) {
+    node.dispatchEvent(new CustomEvent('jctx-act', { bubbles: true, cancelable: true, detail }));
+  }
+}"""
+"""A script of the page presses Insert below, and asks for it everywhere by itself."""
+
 Open: TypeAlias = Callable[..., NotebookPage]
 
 
@@ -135,7 +144,7 @@ def test_the_panel_answers_and_survives_a_reload(lab: LabServer, opened: Open) -
 
 
 def test_code_goes_into_the_notebook_from_an_output(lab: LabServer, opened: Open) -> None:
-    """Insert below puts code right below the cell that the panel stands in, as the active cell."""
+    """Insert below puts code right below the cell that the panel stands in, for a person only."""
     with FakeAnthropic(["Do this:\n\n```python\nx = 6 * 7\n```\n"]) as server:
         page = opened("insert.ipynb", server, "%agent /panel", "print(x)")
         page.run_cell(1)
@@ -145,6 +154,9 @@ def test_code_goes_into_the_notebook_from_an_output(lab: LabServer, opened: Open
         insert = panel.turn(1).get_by_role("button", name="Insert below")
         expect(insert).to_be_visible(timeout=TURN_MS)
         expect(panel.turn(1).get_by_role("button", name="Replace cell")).to_have_count(0)
+
+        insert.evaluate(FORGE)
+        expect(page.page.locator(".jp-Notebook .jp-Cell")).to_have_count(3)
         insert.click()
         expect(page.page.locator(".jp-Notebook .jp-Cell")).to_have_count(4)
         sources = page.page.evaluate(

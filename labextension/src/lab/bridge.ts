@@ -385,7 +385,7 @@ function isLowSurrogate(unit: number): boolean {
 }
 
 /** The shared models have an undo manager that their interface does not tell of. */
-function stopCapturing(model: object): void {
+export function stopCapturing(model: object): void {
   (model as { undoManager?: { stopCapturing(): void } | null }).undoManager?.stopCapturing();
 }
 

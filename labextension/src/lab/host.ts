@@ -9,8 +9,10 @@ import { MimeModel } from '@jupyterlab/rendermime';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 
+import { sourceLines } from '../edits';
 import type { IHost } from '../host';
 import type { IDisposable } from '../view/frame';
+import { goTo, insertCode } from './insert';
 import { AgentSanitizer } from './sanitize';
 
 export interface IHostParts {
@@ -99,16 +101,13 @@ export class LabHost implements IHost {
       return;
     }
     const at = notebook.widgets.length === 0 ? 0 : notebook.activeCellIndex + 1;
-    notebook.model.sharedModel.insertCell(at, { cell_type: 'code', source: code, metadata: {} });
-    notebook.deselectAll();
-    notebook.activeCellIndex = at;
-    void notebook.scrollToItem(at, 'smart');
+    insertCode(notebook, at, code);
   }
 
   replaceCell(code: string): void {
     const cell = this._writable()?.activeCell;
     if (cell?.model.type === 'code' && cell.model.getMetadata('editable') !== false) {
-      cell.model.sharedModel.setSource(code);
+      cell.model.sharedModel.setSource(sourceLines(code));
     }
   }
 
@@ -119,9 +118,7 @@ export class LabHost implements IHost {
       return;
     }
     this._parts.shell.activateById(panel.id);
-    panel.content.deselectAll();
-    panel.content.activeCellIndex = at;
-    void panel.content.scrollToItem(at, 'smart');
+    goTo(panel.content, at);
   }
 
   now(): number {

@@ -1,52 +1,69 @@
-/** Does in the notebook what views in the outputs of its cells ask for: see `acts.ts`. */
+/**
+ * Does in the notebook what views in the outputs of its cells ask for: see `acts.ts`.
+ *
+ * Any script of the page can send such an event. So one counts only while a click of a person, on
+ * the very view that asks, is being handled.
+ */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
 import { ACT } from '../acts';
-import type { IAct } from '../acts';
+import { goTo, insertCode } from './insert';
+
+type Tracker = Pick<INotebookTracker, 'find'>;
 
 /** Hear every view in an output of an open notebook. */
-export function serveOutputs(tracker: INotebookTracker): void {
+export function serveOutputs(tracker: Tracker): void {
+  let click: Event | null = null;
+  document.addEventListener(
+    'click',
+    event => {
+      click = event;
+    },
+    true
+  );
   document.addEventListener(ACT, event => {
     const { target } = event;
-    const panel = tracker.find(one => target instanceof Node && one.node.contains(target));
-    if (
-      panel &&
-      target instanceof Node &&
-      serve(panel, target, (event as CustomEvent<IAct>).detail)
-    ) {
+    if (!(event instanceof CustomEvent) || !(target instanceof Element)) {
+      return;
+    }
+    const panel = tracker.find(({ node }) => node.contains(target));
+    const isAsked = click !== null && isUnderWay(click) && click.composedPath().includes(target);
+    if (panel && serve(panel, target, event.detail, isAsked)) {
       event.preventDefault();
     }
   });
 }
 
+/** Whether it is a person's, and not handled to the end yet. */
+function isUnderWay(event: Event): boolean {
+  return event.isTrusted && event.eventPhase !== Event.NONE;
+}
+
 /** Do one thing; whether it was done. */
-function serve({ content }: NotebookPanel, node: Node, { op, text }: IAct): boolean {
+function serve(
+  { content }: NotebookPanel,
+  node: Element,
+  detail: unknown,
+  isAsked: boolean
+): boolean {
+  const { op, text } = (detail ?? {}) as Readonly<Record<string, unknown>>;
   const { model, widgets } = content;
   const own = widgets.findIndex(cell => cell.node.contains(node));
   const isFree = model?.readOnly === false && own >= 0;
-  switch (op) {
-    case 'look':
-      return isFree;
-    case 'insert':
-      if (!isFree) {
-        return false;
-      }
-      model.sharedModel.insertCell(own + 1, { cell_type: 'code', source: text, metadata: {} });
-      go(content, own + 1);
-      return true;
-    case 'open': {
-      const at = widgets.findIndex(cell => cell.model.id === text);
-      if (at >= 0) {
-        go(content, at);
-      }
-      return at >= 0;
-    }
+  if (op === 'look') {
+    return isFree;
   }
-}
-
-function go(notebook: NotebookPanel['content'], at: number): void {
-  notebook.deselectAll();
-  notebook.activeCellIndex = at;
-  void notebook.scrollToItem(at, 'smart');
+  if (!isAsked || typeof text !== 'string') {
+    return false;
+  }
+  const at = op === 'open' ? widgets.findIndex(cell => cell.model.id === text) : -1;
+  if (at >= 0) {
+    goTo(content, at);
+  } else if (op === 'insert' && isFree) {
+    insertCode(content, own + 1, text);
+  } else {
+    return false;
+  }
+  return true;
 }
