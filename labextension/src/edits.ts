@@ -89,7 +89,8 @@ function proposalsOf(question: IQuestion | null): readonly IProposal[] {
   for (const one of [{ ...change, tool_use_id: id }, ...(question.coming ?? [])]) {
     const its = found.length === 0 && one.tool_use_id === id ? question : null;
     const proposal = proposalOf(one, { toolUseId: one.tool_use_id, turn, step, question: its });
-    if (proposal && !found.some(other => isBuiltOn(proposal, other))) {
+    const isTwice = found.some(other => other.toolUseId === one.tool_use_id);
+    if (proposal && !isTwice && !found.some(other => isBuiltOn(proposal, other))) {
       found.push(proposal);
     }
   }
@@ -227,9 +228,28 @@ function isEqual(before: readonly IProposal[], now: readonly IProposal[]): boole
     before.length === now.length &&
     before.every((one, at) => {
       const other = now[at];
-      return one.toolUseId === other?.toolUseId && one.question?.id === other.question?.id;
+      return (
+        other !== undefined && isSameChange(one, other) && one.question?.id === other.question?.id
+      );
     })
   );
+}
+
+/** Whether what was shown, and answered, as `before` still is what is proposed. */
+export function isStill(before: IProposal, now: IProposal): boolean {
+  const isOfQuestion = before.question === null || before.question.id === now.question?.id;
+  return isOfQuestion && isSameChange(before, now);
+}
+
+/** A call's id alone says little: some servers give the same ones in each step. */
+function isSameChange(one: IProposal, other: IProposal): boolean {
+  return sameness(one) === sameness(other);
+}
+
+function sameness(proposal: IProposal): string {
+  const { toolUseId, turn, step, op, cellId } = proposal;
+  const { after = null, type = null, proposed = null } = proposal as Partial<IInsert>;
+  return JSON.stringify([toolUseId, turn, step, op, cellId, after, type, proposed]);
 }
 
 /** Return a source as an editor holds it: one kind of line end. */

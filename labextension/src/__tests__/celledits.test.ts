@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { EMPTY } from '../conversation';
 import type { IConversation, ITurn } from '../conversation';
 import { CallError } from '../host';
+import type { IProposal } from '../edits';
 import { CellEdits } from '../lab/celledits';
 import type { Link } from '../lab/celledits';
 import type { IComingChange, IQuestion } from '../panel';
@@ -102,6 +103,44 @@ class Scene {
 
 const EDIT = { op: 'edit', cell_type: null, after: null } as const;
 const COMING = [{ ...EDIT, tool_use_id: 'use-b', cell_id: 'b', source: 'x = 2' }];
+
+describe('an answer, where a later change has the same call id', () => {
+  const NEW = { op: 'insert', cell_id: null, cell_type: 'code', after: null } as const;
+  const one = { ...question('q1', 'n'), text: 'safe', change: { ...NEW, source: 'safe' } };
+
+  it('is none to that: what was read was another change', () => {
+    const scene = new Scene();
+    scene.become({ question: one, live: LIVE });
+    scene.edits.decide(scene.edits.proposals[0] as IProposal, {
+      isAccepted: true,
+      reason: '',
+      base: ''
+    });
+    expect(scene.decided).toHaveLength(1);
+    const other = { ...one, id: 'q2', text: 'evil', change: { ...NEW, source: 'evil' } };
+    scene.become({ question: other, live: LIVE });
+    expect(scene.decided).toHaveLength(1);
+    scene.become({ question: { ...one, id: 'q3', step: 3 }, live: { ...LIVE, step: 3 } });
+    expect(scene.decided).toHaveLength(1);
+    expect(scene.edits.decisionOf(scene.edits.proposals[0] as IProposal)).toBeNull();
+  });
+
+  it('that was told to come as another one is none either', () => {
+    for (const isAccepted of [true, false]) {
+      const scene = new Scene();
+      const coming = [{ ...NEW, tool_use_id: 'use-b', source: 'safe' }];
+      scene.become({ question: question('q1', 'a', coming), live: LIVE });
+      scene.edits.decide(scene.edits.proposals[1] as IProposal, {
+        isAccepted,
+        reason: '',
+        base: ''
+      });
+      const asked = { ...question('q2', 'b'), text: 'evil', change: { ...NEW, source: 'evil' } };
+      scene.become({ question: asked });
+      expect(scene.decided).toEqual([]);
+    }
+  });
+});
 
 describe('an answer', () => {
   it('carries the digest of the question that is asked', () => {

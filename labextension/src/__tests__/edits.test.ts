@@ -8,6 +8,7 @@ import {
   diffLines,
   inOrder,
   isAsShown,
+  isStill,
   madeEdits,
   makes,
   nextProposals,
@@ -15,6 +16,7 @@ import {
   rowHead,
   spelled
 } from '../edits';
+import type { IProposal } from '../edits';
 import type { ICellChange, IQuestion } from '../panel';
 
 const NONE: ICellChange = { op: 'edit', cell_id: null, source: null, cell_type: null, after: null };
@@ -278,5 +280,42 @@ describe('what was made', () => {
       ['a', 't3', 2],
       ['b', 't2', 1]
     ]);
+  });
+});
+
+describe('calls of one id', () => {
+  const safe = { ...NEW, source: 'safe' } as const;
+  const evil = { ...NEW, source: 'evil' } as const;
+  const ask = (id: string, change: typeof safe | typeof evil, step = 2): IQuestion => ({
+    ...QUESTION,
+    id,
+    step,
+    text: change.source,
+    change: { ...NONE, ...change },
+    coming: []
+  });
+
+  it('are one change in a step: the first', () => {
+    const coming = [{ ...NONE, ...evil, tool_use_id: 't1' }];
+    const question = { ...ask('q1', safe), coming };
+    expect(nextProposals([], { question, live: LIVE })).toMatchObject([{ proposed: 'safe' }]);
+  });
+
+  it('are not the same change where anything of it, or its question, is another', () => {
+    const only = (question: IQuestion | null): IProposal =>
+      nextProposals([], { question, live: LIVE })[0] as IProposal;
+    const first = only(ask('q1', safe));
+    expect(isStill(first, only(ask('q1', safe)))).toBe(true);
+    expect(isStill({ ...first, question: null }, first)).toBe(true);
+    for (const other of [
+      ask('q2', safe),
+      ask('q1', evil),
+      ask('q1', safe, 3),
+      { ...ask('q1', safe), turn: 8 },
+      { ...ask('q1', safe), change: { ...NONE, ...safe, after: 'a' } },
+      { ...ask('q1', safe), change: { ...NONE, ...safe, cell_type: 'raw' as const } }
+    ]) {
+      expect(isStill(first, only(other))).toBe(false);
+    }
   });
 });

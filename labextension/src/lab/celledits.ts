@@ -4,7 +4,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { ISignal } from '@lumino/signaling';
 
-import { isAsShown, madeEdits, nextProposals } from '../edits';
+import { isAsShown, isStill, madeEdits, nextProposals } from '../edits';
 import type { IMadeEdit, IProposal } from '../edits';
 import { digestOf } from '../view/permission';
 import type { IEdited } from './bridge';
@@ -21,6 +21,11 @@ export interface IDecision {
 export interface IStanding extends IMadeEdit {
   readonly before: string | null;
   readonly after: string;
+}
+
+interface IOf<T> {
+  readonly proposal: IProposal;
+  readonly its: T;
 }
 
 /** What the kernel's link is asked for. */
@@ -55,17 +60,17 @@ export class CellEdits implements IDisposable {
 
   /** Return what was answered to a proposal, null if nothing was. */
   decisionOf({ toolUseId }: IProposal): IDecision | null {
-    return this._decisions.get(toolUseId) ?? null;
+    return this._decisions.get(toolUseId)?.its ?? null;
   }
 
   /** Return why the last answer to a proposal did not arrive, "" if it did. */
   faultOf({ toolUseId }: IProposal): string {
-    return this._faults.get(toolUseId) ?? '';
+    return this._faults.get(toolUseId)?.its ?? '';
   }
 
   /** Answer a proposal; one that is not asked about yet is answered when it is. */
   decide(proposal: IProposal, decision: IDecision): void {
-    this._decisions.set(proposal.toolUseId, decision);
+    this._decisions.set(proposal.toolUseId, { proposal, its: decision });
     this._faults.delete(proposal.toolUseId);
     this._send(proposal, decision);
     this._changed.emit();
@@ -119,7 +124,7 @@ export class CellEdits implements IDisposable {
     for (const proposal of this._proposals) {
       const decision = this._decisions.get(proposal.toolUseId);
       if (decision && proposal.question) {
-        this._keepWord(proposal, decision);
+        this._keepWord(proposal, decision.its);
       }
     }
     this._made = madeEdits(conversation);
@@ -133,12 +138,13 @@ export class CellEdits implements IDisposable {
     }
   }
 
-  /** What is not proposed any more was answered, by whomever. */
+  /** What is not proposed any more was answered, by whomever; of another change it was never. */
   private _forget(): void {
-    const open = new Set(this._proposals.map(({ toolUseId }) => toolUseId));
+    const open = new Map(this._proposals.map(one => [one.toolUseId, one]));
     for (const kept of [this._decisions, this._faults]) {
-      for (const toolUseId of kept.keys()) {
-        if (!open.has(toolUseId)) {
+      for (const [toolUseId, { proposal }] of kept) {
+        const now = open.get(toolUseId);
+        if (!now || !isStill(proposal, now)) {
           kept.delete(toolUseId);
         }
       }
@@ -161,20 +167,26 @@ export class CellEdits implements IDisposable {
     }
   }
 
-  private _send({ question, toolUseId }: IProposal, decision: IDecision): void {
+  private _send(proposal: IProposal, decision: IDecision): void {
+    const { question, toolUseId } = proposal;
     if (!question) {
       return;
     }
     const { id } = question;
     this._sent.add(id);
+    const given = { proposal, its: decision };
+    this._decisions.set(toolUseId, given);
     const choice = decision.isAccepted ? 'once' : 'deny';
     const { reason } = decision;
     const answer = { question: id, sha256: digestOf(question), choice, word: '', reason } as const;
     this._link.ask('decide', answer).catch((error: unknown) => {
       this._sent.delete(id);
-      this._decisions.delete(toolUseId);
-      this._faults.set(toolUseId, error instanceof Error ? error.message : String(error));
-      this._changed.emit();
+      if (this._decisions.get(toolUseId) === given) {
+        const its = error instanceof Error ? error.message : String(error);
+        this._decisions.delete(toolUseId);
+        this._faults.set(toolUseId, { proposal, its });
+        this._changed.emit();
+      }
     });
   }
 
@@ -202,8 +214,9 @@ export class CellEdits implements IDisposable {
   private readonly _link: Link;
   private readonly _sourceOf: (cellId: string) => string | null;
   private readonly _changed = new Signal<this, void>(this);
-  private readonly _decisions = new Map<string, IDecision>();
-  private readonly _faults = new Map<string, string>();
+  /** By call, each with the proposal as it was then. */
+  private readonly _decisions = new Map<string, IOf<IDecision>>();
+  private readonly _faults = new Map<string, IOf<string>>();
   private readonly _sent = new Set<string>();
   private readonly _edited = new Map<string, IEdited>();
   /** Calls that have made an edit; by cell, those that had when the bridge changed it last. */

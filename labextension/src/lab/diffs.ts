@@ -4,7 +4,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
 
-import { inOrder } from '../edits';
+import { inOrder, isStill } from '../edits';
 import type { IProposal, ISpot } from '../edits';
 import { CellEdits } from './celledits';
 import type { CurrentNotebook } from './current';
@@ -143,7 +143,8 @@ class NotebookDiffs implements IDisposable {
     });
     for (const [toolUseId, shown] of this._proposals) {
       const spot = wanted.find(({ proposal }) => proposal.toolUseId === toolUseId);
-      if (spot?.cell !== shown.cell || shown.form.watched.some(cell => cell.isDisposed)) {
+      const isHere = spot?.cell === shown.cell && isStill(shown.proposal, spot.proposal);
+      if (!isHere || shown.form.watched.some(cell => cell.isDisposed)) {
         shown.dispose();
         this._proposals.delete(toolUseId);
       }
