@@ -244,7 +244,7 @@ def _complete(service: PanelService, call: Call, args: Args) -> Result:
 
 
 MOST_COUNTED_CHARS = 100_000
-"""So much of a prompt is counted while it is typed; of a longer one the rest by its length."""
+"""So much of a prompt is looked at while it is typed; of a longer one the rest by its length."""
 
 MOST_SIDE_PX = 100_000
 
@@ -253,14 +253,14 @@ def _estimate(service: PanelService, call: Call, args: Args) -> None:
     """Estimate what a prompt and its images take; what it mentions is looked up when it is sent."""
     session = _session(service)
     text = _text(args, "text", most=MAX_PROMPT_CHARS)
-    sizes, mentioned = _sizes(args.get("images", [])), parse(text).mentions
+    head = text[:MOST_COUNTED_CHARS]
+    sizes = _sizes(args.get("images", []))
     images = [Image("image/png", "", width, height) for width, height in sizes]
 
     def estimate() -> Result:
-        head = text[:MOST_COUNTED_CHARS]
         tokens = session.estimate_tokens(Text(head)) * max(1, len(text)) // max(1, len(head))
         tokens += sum(map(image_tokens, images))
-        return {"tokens": tokens, "mentions": len(mentioned)}
+        return {"tokens": tokens, "mentions": len(parse(head).mentions)}
 
     _look_beside(service, call, estimate)
 

@@ -28,6 +28,8 @@ SEEN_S = 3.0
 MAX_REASON_CHARS = 2_000
 MAX_COMING_CHARS = 200_000
 """So long may the sources be together of the changes that a question tells to come."""
+MOST_COMING = 100
+"""So many changes a question tells to come; a deletion has no source, and is drawn all the same."""
 
 _CHANGES: Mapping[str, tuple[str, frozenset[str]]] = {
     "edit_cell": ("edit", frozenset({"cell_id", "source"})),
@@ -192,7 +194,7 @@ def _changes_of(calls: Sequence[ToolUse]) -> list[Item]:
         if change is None:
             continue
         left -= len(str(change["source"] or ""))
-        if left < 0:
+        if left < 0 or len(changes) == MOST_COMING:
             break
         changes.append({"tool_use_id": use.id, **change})
     return changes

@@ -10,7 +10,7 @@ import pytest
 from jupyter_ctx.core.blocks import ToolUse
 from jupyter_ctx.ipython.asked import Asked
 from jupyter_ctx.ipython.rules import Act
-from jupyter_ctx.panel.questions import MAX_COMING_CHARS, Questions
+from jupyter_ctx.panel.questions import MAX_COMING_CHARS, MOST_COMING, Questions
 
 from ..fake_anthropic import FakeAnthropic, call, reply
 from ..kernels import RealKernel
@@ -72,6 +72,24 @@ async def test_edits_too_long_to_tell_are_left_out() -> None:
     coming = told[0]["coming"]
     assert isinstance(coming, list)
     assert [one["cell_id"] for one in coming] == ["b", "c"]
+    question.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await question
+
+
+async def test_changes_too_many_to_tell_are_left_out() -> None:
+    """A thousand deletions, which have no source, do not make a question of any size."""
+    told: list[Item] = []
+    asking = Questions(lambda item: told.append(dict(item)))
+    uses = [ToolUse(f"t{n}", "delete_cell", {"cell_id": f"c{n}"}) for n in range(1_000)]
+    asked = Asked(Act("delete cells", "c0"), "The agent asks to delete cell c0:", "x = 1", "python")
+    question = asyncio.create_task(
+        asking.ask(uses[0], asked, {}, turn=1, step=1, must_wait=True, coming=uses[1:])
+    )
+    await asyncio.sleep(0)
+    coming = told[0]["coming"]
+    assert isinstance(coming, list)
+    assert [one["cell_id"] for one in coming] == [f"c{n + 1}" for n in range(MOST_COMING)]
     question.cancel()
     with pytest.raises(asyncio.CancelledError):
         await question

@@ -49,9 +49,11 @@ describe('loading the extension', () => {
       title: 'jupyter_ctx 9.0 in this kernel is newer than this page.',
       command: 'pip install --upgrade jupyter-ctx'
     });
-    expect(otherVersion({ evil: 1 }, null)).toMatchObject({
-      title: 'jupyter_ctx in this kernel is older than this page.'
-    });
+    for (const odd of [{ evil: 1 }, '', 'x'.repeat(10_000_000), '9\u202e', '1.0 (trust me)', NaN]) {
+      expect(otherVersion(odd, null)).toMatchObject({
+        title: 'jupyter_ctx in this kernel is older than this page.'
+      });
+    }
   });
 
   it('waits where a cell before it failed and took it along', () => {

@@ -121,9 +121,12 @@ const CUT_OFF = {
   command: null
 } as const satisfies Loading;
 
+const VERSION = /^[\w.!+-]{1,40}$/;
+
 /** The kernel's own package, of version `found`, is older or newer than this page, by `protocol`. */
 export function otherVersion(found: unknown, protocol: unknown): Loading {
-  const name = `jupyter_ctx${typeof found === 'string' ? ` ${found}` : ''} in this kernel`;
+  const isVersion = typeof found === 'string' && VERSION.test(found);
+  const name = `jupyter_ctx${isVersion ? ` ${found}` : ''} in this kernel`;
   return typeof protocol === 'number' && protocol > PROTOCOL
     ? {
         is: 'missing',
