@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +21,10 @@ from jupyter_ctx.core.events import (
 )
 from jupyter_ctx.core.moment import Moment
 from jupyter_ctx.testing import FakeTools
+from tests import both
 from tests.agent_kernel import agent_kernel, ask
 from tests.agent_kernel import run as run_cell
+from tests.both import on_both
 from tests.fake_anthropic import (
     FakeAnthropic,
     FakeModel,
@@ -38,6 +41,7 @@ from tests.fake_anthropic.checks import assert_append_only, assert_healthy, asse
 from tests.talk import MODEL, run, talk
 
 SUMMARY = "## Task\nCount on.\n## Done\nWhat was asked so far."
+PRICES = {"input": 2.0, "output": 10.0, "cache_read": 0.1, "cache_write_5m": 2.5}
 SMALL = {"tail_tokens": 1_500, "instructions_tokens": 1_000, "summary_tokens": 500}
 """Little comes back, so that there is something to drop after a few steps."""
 
@@ -67,9 +71,19 @@ def is_summary(record: Recorded) -> bool:
 
 
 @contextmanager
-def session_with(script, *, summary=None, waits=True, window=1_000_000, refuses=None, **settings):
+def session_with(
+    script,
+    *,
+    fake=FakeAnthropic,
+    summary=None,
+    waits=True,
+    window=1_000_000,
+    refuses=None,
+    **settings,
+):
     """Give a server that answers from `script` and a session whose account fills quickly.
 
+    Behind Chat Completions the model has the same prices, by a setting: no table knows it there.
     `summary` answers every request for a summary; None: `SUMMARY`, numbered. `refuses` answers the
     first step that a summary is asked for beside.
     """
@@ -89,7 +103,10 @@ def session_with(script, *, summary=None, waits=True, window=1_000_000, refuses=
     tools = Slow()
     tools.waits = waits
     values = {"alpha": 0.1, "prepare_idle_s": 0.0, **SMALL, **settings}
-    with FakeAnthropic(answer, models=models) as server, talk(server, tools=tools, **values) as one:
+    if fake is not FakeAnthropic:
+        values["prices"] = {f"openai:{MODEL}": PRICES}
+    server_with = fake(answer, models=models, **both.caching(fake))
+    with server_with as server, talk(server, tools=tools, **values) as one:
         tools.session = one
         yield server, one
 
@@ -122,19 +139,27 @@ def pass_time(session, seconds):
     finish(session)
 
 
+def _first_of(record: Recorded) -> str:
+    return str(next(each for each in record.messages if each["role"] != "system"))
+
+
 # Who waits ----------------------------------------------------------------------------------------
 
 
-def test_nobody_waits_at_the_compaction():
+@on_both
+def test_nobody_waits_at_the_compaction(fake):
     """Each summary was asked for beside a step before; at the compaction nobody waits: stall 0."""
-    with session_with([*steps(40), "Done."]) as (server, session):
+    with session_with([*steps(40), "Done."], fake=fake) as (server, session):
         events = run(session, "count")
 
         requests = server.messages
-        boundaries = assert_append_only(requests)
-        assert_markers(requests)
+        begun = both.assert_append_only(requests, is_summary)
+        firsts = [re.sub(r"'cache_control': {[^}]*}|, ", "", _first_of(r)) for r in requests]
+        boundaries = [at for at in range(1, len(firsts)) if firsts[at] != firsts[at - 1]]
+        if fake is FakeAnthropic:
+            assert_markers(requests)
         assert_healthy(server)
-        assert len(boundaries) == len(session.transcript.compactions) >= 2
+        assert len(boundaries) == begun == len(session.transcript.compactions) >= 2
         for boundary in boundaries:
             asked, step = sorted(requests[boundary - 2 : boundary], key=lambda r: not is_summary(r))
             assert is_summary(asked)
@@ -144,25 +169,31 @@ def test_nobody_waits_at_the_compaction():
                 assert isinstance(events[at + 1], CompactionFinished)
 
 
-def test_it_reads_the_cache_and_writes_nothing():
+@on_both
+def test_it_reads_the_cache_and_writes_nothing(fake):
     """The request for the summary reads over 90 % of its input from the cache, and writes none."""
-    with session_with([*steps(40), "Done."]) as (server, session):
+    with session_with([*steps(40), "Done."], fake=fake) as (server, session):
         run(session, "count")
 
         asked = [record for record in server.messages if is_summary(record)]
         assert asked
         for record in asked:
-            assert record.plan.read_tokens >= 0.9 * record.plan.input_tokens
-            assert record.plan.write_5m_tokens == record.plan.write_1h_tokens == 0
+            assert both.cached_of(record) >= 0.9 * both.prompt_of(record)
+            if fake is FakeAnthropic:  # the other protocol tells no writes
+                assert record.plan.write_5m_tokens == record.plan.write_1h_tokens == 0
         for entry, record in zip(session.transcript.compactions, asked, strict=True):
-            assert entry.usage.cache_read == record.plan.read_tokens
+            assert entry.usage.cache_read == both.cached_of(record)
 
 
-def test_the_steps_are_the_same_bytes():
+@on_both
+def test_the_steps_are_the_same_bytes(fake):
     """Up to the compaction every step is sent as it is without a preparation."""
     bodies = []
     for calls in (3, 0):
-        with session_with([*steps(14), "Done."], prepare_calls=calls) as (server, session):
+        with session_with([*steps(14), "Done."], fake=fake, prepare_calls=calls) as (
+            server,
+            session,
+        ):
             run(session, "count")
             bodies.append([r.body for r in server.messages if not is_summary(r)])
             first = session.transcript.compactions[0]
@@ -173,10 +204,11 @@ def test_the_steps_are_the_same_bytes():
     assert b"This conversation was compacted" not in bodies[0][begun - 1]
 
 
-def test_the_account_does_not_wait_for_it():
+@on_both
+def test_the_account_does_not_wait_for_it(fake):
     """Due by the account while the summary is awaited: steps go on, and it is used later."""
     script = [*steps(30), "Done."]
-    with session_with(script, summary=reply(Hold("s"), Text(SUMMARY)), waits=False) as (
+    with session_with(script, fake=fake, summary=reply(Hold("s"), Text(SUMMARY)), waits=False) as (
         server,
         session,
     ):
@@ -198,10 +230,14 @@ def test_the_account_does_not_wait_for_it():
         assert_healthy(server)
 
 
-def test_one_at_a_time():
+@on_both
+def test_one_at_a_time(fake):
     """However many steps pass, no second summary is asked for while one is under way."""
     held = reply(Hold("s"), Text(SUMMARY))
-    with session_with([*steps(20), "Done."], summary=held, waits=False) as (server, session):
+    with session_with([*steps(20), "Done."], fake=fake, summary=held, waits=False) as (
+        server,
+        session,
+    ):
         run(session, "count")
 
         assert session.preparation == "running"
@@ -214,9 +250,13 @@ def test_one_at_a_time():
 # When it goes wrong -------------------------------------------------------------------------------
 
 
-def test_a_prompt_that_is_too_long_drains_first():
+@on_both
+def test_a_prompt_that_is_too_long_drains_first(fake):
     """The provider finds a step too long: the summary made beside it is put in force, no other."""
-    with session_with([*steps(40), "Done."], refuses=too_long(20_100, 20_000)) as (server, session):
+    with session_with([*steps(40), "Done."], fake=fake, refuses=too_long(20_100, 20_000)) as (
+        server,
+        session,
+    ):
         events = run(session, "count")
 
         assert session.transcript.compactions[0].trigger == "reactive"
@@ -224,13 +264,14 @@ def test_a_prompt_that_is_too_long_drains_first():
         asked = [record for record in server.messages[: at + 3] if is_summary(record)]
         after = [record for record in server.messages[at + 1 : at + 3] if not is_summary(record)]
         assert len(asked) == 1
-        assert after[0].messages[0]["content"][0]["text"].find("Summary 1.") > 0
+        assert b"Summary 1." in after[0].body
         assert events[-1].outcome == "done"
 
 
-def test_failures_count_for_the_breaker():
+@on_both
+def test_failures_count_for_the_breaker(fake):
     """Summaries that fail, prepared or waited for, are told one by one; the third pauses it."""
-    with session_with([*steps(30), "Done."], summary=max_tokens("half a summ")) as (
+    with session_with([*steps(30), "Done."], fake=fake, summary=max_tokens("half a summ")) as (
         server,
         session,
     ):
@@ -243,10 +284,14 @@ def test_failures_count_for_the_breaker():
         assert events[-1].outcome == "done"
 
 
-def test_a_stopped_turn_leaves_nothing_behind():
+@on_both
+def test_a_stopped_turn_leaves_nothing_behind(fake):
     """Stop leaves the summary to its slot; closing the session ends it and frees its connection."""
     held = reply(Hold("s"), Text(SUMMARY))
-    with session_with([*steps(20), "Done."], summary=held, waits=False) as (server, session):
+    with session_with([*steps(20), "Done."], fake=fake, summary=held, waits=False) as (
+        server,
+        session,
+    ):
 
         def stop(event):
             if isinstance(event, ToolStarted) and session.preparation == "running":
@@ -272,9 +317,10 @@ def test_a_stopped_turn_leaves_nothing_behind():
         assert session.preparation == "none"
 
 
-def test_what_was_made_for_nothing_is_in_the_cost():
+@on_both
+def test_what_was_made_for_nothing_is_in_the_cost(fake):
     """A ready summary that is given up is an entry with its usage, so the totals have it."""
-    with session_with([*steps(10), "Done."]) as (_server, session):
+    with session_with([*steps(10), "Done."], fake=fake) as (_server, session):
         run(session, "count")
         finish(session)
         assert session.preparation == "ready"
