@@ -14,6 +14,7 @@ from jupyter_ctx.core.ports import ToolSpec
 from jupyter_ctx.core.toolset import renew_tools
 from jupyter_ctx.session import Session
 from jupyter_ctx.testing import FakeTools, ScriptedModel, make_session
+from tests.both import on_both
 from tests.core.strategies import compaction_entry
 from tests.fake_anthropic import FakeAnthropic, FakeModel, call, reply
 from tests.fake_anthropic.checks import assert_healthy
@@ -38,7 +39,7 @@ def tools(*names: str) -> FakeTools:
 def told(server: FakeAnthropic) -> list[list[str]]:
     """Return the names of the tools in each request."""
     bodies = (json.loads(record.body) for record in server.messages)
-    return [[tool["name"] for tool in body["tools"]] for body in bodies]
+    return [[tool.get("function", tool)["name"] for tool in body["tools"]] for body in bodies]
 
 
 def prefixes(session: Session) -> list[PrefixEntry]:
@@ -69,12 +70,15 @@ def test_a_tool_that_came_late_is_told_after_the_compaction() -> None:
         assert_healthy(server)
 
 
-def test_a_tool_that_changed_or_went_is_told_so_after_the_compaction() -> None:
+@on_both
+def test_a_tool_that_changed_or_went_is_told_so_after_the_compaction(
+    fake: type[FakeAnthropic],
+) -> None:
     """A description that changed and a tool that went are in the prompt from the compaction on."""
     own = tools("gone", "kept")
     script: list[Any] = [BIG, BIG, "Summary.", "Then."]
     with (
-        FakeAnthropic(script, models=LARGE) as server,
+        fake(script, models=LARGE) as server,
         talk(server, tools=own, tail_tokens=0) as session,
     ):
         run(session, "one")
@@ -124,10 +128,11 @@ def test_a_small_window_is_told_the_tools_it_cannot_work_without() -> None:
         assert_healthy(server)
 
 
-def test_a_compaction_without_other_tools_freezes_nothing_anew() -> None:
+@on_both
+def test_a_compaction_without_other_tools_freezes_nothing_anew(fake: type[FakeAnthropic]) -> None:
     """Where the tools are the same, system and tools are not stored again."""
     with (
-        FakeAnthropic([BIG, BIG, "Summary.", "Then."], models=LARGE) as server,
+        fake([BIG, BIG, "Summary.", "Then."], models=LARGE) as server,
         talk(server, tools=tools("early"), tail_tokens=0) as session,
     ):
         run(session, "one")
@@ -139,12 +144,13 @@ def test_a_compaction_without_other_tools_freezes_nothing_anew() -> None:
         assert_healthy(server)
 
 
-def test_tools_that_would_undo_the_gain_wait() -> None:
+@on_both
+def test_tools_that_would_undo_the_gain_wait(fake: type[FakeAnthropic]) -> None:
     """Tools too large for what a compaction frees are not told, and the user hears of it."""
     own = tools("early")
     script: list[Any] = [BIG, BIG, "Summary.", "Then."]
     with (
-        FakeAnthropic(script, models=LARGE) as server,
+        fake(script, models=LARGE) as server,
         talk(server, tools=own, tail_tokens=0) as session,
     ):
         run(session, "one")
@@ -158,12 +164,13 @@ def test_tools_that_would_undo_the_gain_wait() -> None:
         assert_healthy(server)
 
 
-def test_the_figures_of_a_compaction_count_the_new_tools() -> None:
+@on_both
+def test_the_figures_of_a_compaction_count_the_new_tools(fake: type[FakeAnthropic]) -> None:
     """What is told to be used after a compaction has the new tools in it, and holds."""
     own = tools("early")
     script: list[Any] = [BIG * 4, BIG * 4, "Summary.", "Then."]
     with (
-        FakeAnthropic(script, models=LARGE) as server,
+        fake(script, models=LARGE) as server,
         talk(server, tools=own, tail_tokens=0) as session,
     ):
         run(session, "one")
