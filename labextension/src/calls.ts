@@ -126,9 +126,14 @@ function isAnswer(data: unknown): data is IAnswerPart {
     typeof answer.id === 'string' &&
     typeof answer.to === 'string' &&
     typeof answer.text === 'string' &&
-    Number.isInteger(answer.part) &&
-    Number.isInteger(answer.parts)
+    isPlace(answer.part, answer.parts)
   );
+}
+
+/** Whether a part is one of so many, counted from 1. */
+function isPlace(part: unknown, parts: unknown): boolean {
+  const isWhole = Number.isInteger(part) && Number.isInteger(parts);
+  return isWhole && Number(part) >= 1 && Number(part) <= Number(parts);
 }
 
 /** Return the result in the joined text of an answer, or what went wrong. */

@@ -43,6 +43,16 @@ describe('a call', () => {
     for (const odd of [null, 3, [], {}, { id }, { id, to: 'page', part: '1', parts: 1, text }]) {
       calls.hear(odd);
     }
+    for (const [part, parts] of [
+      [1, 0],
+      [0, 1],
+      [2, 1],
+      [-1, -1],
+      [1, NaN],
+      [1.5, 1]
+    ]) {
+      calls.hear({ id, to: 'page', part, parts, text });
+    }
     answer('{"ok":true,"result":{"a":1}}');
 
     expect(await called).toEqual({ a: 1 });
