@@ -64,6 +64,7 @@ class Panel:
 
         def answer() -> None:
             if key:
+                self.question.scroll_into_view_if_needed()  # out of sight it takes no answer
                 self.question.focus()
                 self.page.page.keyboard.press(key)
             else:
@@ -77,6 +78,7 @@ class Panel:
 
         def begin() -> None:
             if key:
+                self.question.scroll_into_view_if_needed()  # out of sight it takes no answer
                 self.question.focus()
                 self.page.page.keyboard.press(key)
             else:

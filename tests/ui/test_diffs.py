@@ -741,7 +741,11 @@ def test_a_new_cell_in_one_notebook_and_a_deletion_in_another(
         button(deletion, "Accept").click()
         panel.wait_done()
         assert ids(page) == ["load", "b", "c"]
-        page.open("two_one.ipynb")
+        page.command("docmanager:open", path="two_one.ipynb")  # its kernel is never idle again
+        page.page.wait_for_function(
+            "path => window.jupyterapp.shell.currentWidget?.context?.path === path",
+            arg="two_one.ipynb",
+        )
         assert ids(page) == ["load", "a", "b", "c"]
         expect(drawn).to_have_count(0)
 

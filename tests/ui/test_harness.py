@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from .conftest import PageFor
 from .server import LabServer, find_chromium
@@ -28,6 +29,7 @@ def test_a_waiting_cell_is_answered_and_a_running_one_stopped(
     page.start_cell(0)
     page.answer_input("yes")
     page.wait_idle()
+    expect(page.output_area(0)).to_contain_text("got yes")
     assert page.cell_outputs(0)[-1]["text"].splitlines()[-1] == "got yes"
 
     page.start_cell(1)
