@@ -33,7 +33,7 @@ from .reinjection import (
     choose_skills,
     turn_names,
 )
-from .window import DEFAULTS, Limits, share, window_of
+from .window import DEFAULTS, SMALL_WINDOW, Limits, share, window_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -42,8 +42,8 @@ HEAD_SHARE = 0.25
 """What a summary and what comes back with it may take of the window."""
 SKILLS_SHARE, MOST_SKILLS = 0.10, 5
 """All skills together: as five of the longest, at most this share of the window."""
-SMALL_WINDOW, NAMES_SHARE = 9_000, 0.025
-"""Of a window under 9,000 tokens the list of stored results takes half of what another part may:
+NAMES_SHARE = 0.025
+"""Of a small window the list of stored results takes half of what another part may:
 each stands in its `turn-<n>` too."""
 _BUDGETS = ("instructions_tokens", "plan_tokens", "inventory_tokens", "results_tokens")
 _SETTINGS = (*_BUDGETS, "skill_tokens", "cells_tokens")

@@ -20,10 +20,6 @@ LEAST_ALIKE = 0.5
 NAMES_SEARCHED = 5_000
 """So many names, the last ones, are compared with an unknown one."""
 
-LEAST_WINDOW = 9_000
-"""Plan, memory and sub-agents are told from this window on, in tokens: on 8,192 they and what came
-with them took two fifths of it, and the replay cost 1.34 x the cheapest rule in place of 1.1 x."""
-
 Handler: TypeAlias = Callable[[Json, int], Awaitable[ToolOutput]]
 """Runs a call: its valid input, and the most characters a tool that bounds itself may return."""
 

@@ -6,7 +6,8 @@ from ..core.blocks import Json
 from ..core.plan import MOST_ITEM_CHARS, MOST_ITEMS, PlanItem, count_done
 from ..core.planning import clean_items
 from ..core.ports import ToolOutput, ToolSpec
-from .base import LEAST_WINDOW, Tool, load_description, make_schema
+from ..core.window import SMALL_WINDOW
+from .base import Tool, load_description, make_schema
 
 
 def make_update_plan() -> Tool:
@@ -41,6 +42,6 @@ def make_update_plan() -> Tool:
         load_description("update_plan"),
         make_schema({"items": items}, ["items"]),
         reads_only=True,  # of the user's things it changes none
-        least_window=LEAST_WINDOW,
+        least_window=SMALL_WINDOW,
     )
     return Tool(spec, run)

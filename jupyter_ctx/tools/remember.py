@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..core.blocks import Json
 from ..core.memory import MOST_FACT_CHARS, make_fact
 from ..core.ports import Memory, ToolOutput, ToolSpec
+from ..core.window import SMALL_WINDOW
 from ..errors import StoreError, ToolError
-from .base import LEAST_WINDOW, Tool, load_description, make_schema
+from .base import Tool, load_description, make_schema
 
 OFF_TEXT = "Nothing is kept across sessions here. It holds in this session; tell the user so."
 KNOWN_TEXT = "It was kept already."
@@ -39,6 +40,6 @@ def make_remember(memory: Memory) -> Tool:
         load_description("remember"),
         make_schema({"text": text}, ["text"]),
         reads_only=True,  # it touches neither kernel nor project, and the user can take it back
-        least_window=LEAST_WINDOW,
+        least_window=SMALL_WINDOW,
     )
     return Tool(spec, run)

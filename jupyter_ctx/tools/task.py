@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ..core.blocks import Json
 from ..core.ports import ToolOutput, ToolSpec
+from ..core.window import SMALL_WINDOW
 from ..errors import ToolError
-from .base import LEAST_WINDOW, Tool, load_description, make_schema
+from .base import Tool, load_description, make_schema
 
 DESCRIPTION_CHARS = 100
 """Longest description, in characters: it stands on one line, and in questions."""
@@ -44,6 +45,6 @@ def make_task() -> Tool:
         load_description("task"),
         make_schema(fields, ["description", "prompt"]),
         reads_only=True,
-        least_window=LEAST_WINDOW,
+        least_window=SMALL_WINDOW,
     )
     return Tool(spec, run)
