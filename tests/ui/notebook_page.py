@@ -11,7 +11,8 @@ READY = """() => {
   const panel = window.jupyterapp?.shell.currentWidget;
   const kernel = panel?.sessionContext?.session?.kernel;
   return Boolean(panel?.sessionContext?.isReady && panel.content?.model
-    && kernel?.connectionStatus === 'connected' && kernel.status === 'idle');
+    && kernel?.connectionStatus === 'connected' && kernel.status === 'idle'
+    && panel.content.widgets.every(cell => cell.model.executionState !== 'running'));
 }"""
 
 ASK = """() => {
@@ -50,7 +51,8 @@ class NotebookPage:
         """Wait until the notebook in front is loaded and its kernel has nothing to do.
 
         A kernel that has just started may say "idle" before the server listens to it; any request
-        makes it say so again.
+        makes it say so again. One that runs a cell says "idle" after each comm message it answers
+        meanwhile; the cells tell whether one of them runs.
         """
         for _ in range(TIMEOUT_MS // ASK_AFTER_MS):
             try:
