@@ -4,6 +4,7 @@ import { expect, it, vi } from 'vitest';
 import { highlight } from '../widget/highlight';
 import { ACT } from '../acts';
 import { OutputHost } from '../widget/host';
+import { drawMarkdown } from '../widget/markdown';
 import { WidgetLink } from '../widget/link';
 import { drawOutputs } from '../widget/outputs';
 
@@ -178,4 +179,10 @@ it('reaches cells only where the page around says that it does', () => {
   ]);
   document.removeEventListener(ACT, serve);
   node.remove();
+});
+
+it('shows a dollar that the kernel wrote for MathJax as a dollar, in code as it is', () => {
+  const node = document.createElement('div');
+  drawMarkdown('\\\\$0 in, \\\\$1 out, \\$2, $3 and `\\\\$4`', node);
+  expect(node.textContent.trim()).toBe('$0 in, $1 out, $2, $3 and \\\\$4');
 });

@@ -13,6 +13,7 @@ import { sourceLines } from '../edits';
 import type { IHost } from '../host';
 import type { IDisposable } from '../view/frame';
 import { goTo, insertCode } from './insert';
+import { readMath, restoreMath } from './math';
 import { AgentSanitizer } from './sanitize';
 
 export interface IHostParts {
@@ -39,9 +40,15 @@ export class LabHost implements IHost {
     const renderer = this._rendermime.createRenderer(MARKDOWN);
     const version = {};
     this._drawn.set(node, version);
-    await renderer.renderModel(new MimeModel({ data: { [MARKDOWN]: text }, trusted: false }));
+    const read = readMath(text);
+    const data = { [MARKDOWN]: read.markdown };
+    await renderer.renderModel(new MimeModel({ data, trusted: false }));
     if (this._drawn.get(node) === version) {
+      const formulas = restoreMath(renderer.node, read);
       node.replaceChildren(renderer.node);
+      // Only these are typeset: MathJax finds nothing in the rest of a text.
+      const typesetter = this._rendermime.latexTypesetter;
+      await Promise.all(formulas.map(async formula => typesetter?.typeset(formula)));
     }
   }
 

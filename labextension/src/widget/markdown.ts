@@ -24,8 +24,21 @@ const CONFIG: Config & { RETURN_DOM_FRAGMENT: true } = {
   RETURN_DOM_FRAGMENT: true
 };
 
+/** The kernel writes so a dollar that MathJax must not pair; here is none. */
+const DOLLAR = '\\\\$';
+
 const parser = new Marked({
   gfm: true,
+  extensions: [
+    {
+      name: 'dollar',
+      level: 'inline',
+      start: source => source.indexOf(DOLLAR),
+      tokenizer: source =>
+        source.startsWith(DOLLAR) ? { type: 'dollar', raw: DOLLAR } : undefined,
+      renderer: () => '$'
+    }
+  ],
   renderer: {
     // As in the kernel: HTML is text, and an image is a link to it.
     html: ({ text }) => escape(text),
