@@ -145,6 +145,13 @@ def models_report(session: Session, choices: Sequence[Choice]) -> Report:
     )
 
 
+def choice_line(session: Session, choice: Choice) -> str:
+    """Return in a few words what a switch to one model would bring and cost."""
+    window = choice.switch.window_tokens
+    sized = "window not known" if window is None else f"{window:,} tokens"
+    return " · ".join((sized, *_first_there(session, choice)))
+
+
 def _first_there(session: Session, choice: Choice) -> Sequence[str]:
     """Return what the first prompt there takes, and what is missing for it."""
     switch = choice.switch

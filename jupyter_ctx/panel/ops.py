@@ -13,7 +13,7 @@ from ..core.blocks import Image, Text, title_of
 from ..core.counts import image_tokens
 from ..core.events import CompactionFailed, CompactionFinished, CtxEvent
 from ..errors import BusyError, CompactionError, ConfigError, CtxError, PromptError
-from ..ipython import commands
+from ..ipython import commands, wayback
 from ..ipython.mentions import find_begun, parse
 from .calls import Call, RefusedError
 from .prompts import MAX_IMAGES, MAX_PROMPT_CHARS, Prompt, Work, read_images
@@ -84,7 +84,7 @@ def _open(service: PanelService, call: Call, args: Args) -> Result | None:
     def answer() -> None:
         try:
             _ = service.agent.session  # opens it; the gauge counts what goes with any prompt
-            _show_context(service)
+            service.show_context()
             service.answer(call, _opened(service, turns))
         except Exception as error:
             service.refuse(call, error)
@@ -320,7 +320,7 @@ def _edit_summary(service: PanelService, call: Call, args: Args) -> Result:
     _no_turn(session)
     entry = session.edit_summary(text)
     service.settle()
-    _show_context(service)
+    service.show_context()
     return {"n": entry.n}
 
 
@@ -329,12 +329,8 @@ def _undo_summary(service: PanelService, call: Call, args: Args) -> Result:
     _no_turn(session)
     undo = session.undo_summary()
     service.settle()
-    _show_context(service)
-    return {"n": undo.entry.n}
-
-
-def _show_context(service: PanelService) -> None:
     service.show_context()
+    return {"n": undo.entry.n}
 
 
 def _compact(service: PanelService, call: Call, args: Args) -> None:
@@ -409,7 +405,7 @@ def _run_once(
 
     def end(error: BaseException | None) -> None:
         if made:
-            _show_context(service)
+            service.show_context()
             service.answer(call, told(made[0]))
             service.tell(service.describe_session())
         else:
@@ -544,6 +540,16 @@ def _set_model(service: PanelService, call: Call, args: Args) -> Result:
     return {"said": "" if shown is None else shown.text}
 
 
+def _models(service: PanelService, call: Call, args: Args) -> Result:
+    """Return the models to pick from, that in use first, each with what a switch would cost."""
+    session = _session(service)
+    rows = [
+        {"name": one.switch.facts.name, "help": wayback.choice_line(session, one)}
+        for one in commands.list_models(service.agent)
+    ]
+    return {"rows": rows}
+
+
 def _refresh(service: PanelService) -> None:
     try:
         service.agent.refresh()
@@ -580,6 +586,7 @@ OPS: Mapping[str, Op] = {
     "configure": _configure,
     "set_mode": _set_mode,
     "set_model": _set_model,
+    "models": _models,
 }
 
 

@@ -2,7 +2,7 @@
 
 import { OutputHost } from '../src/widget/host';
 import { CallError } from '../src/host';
-import { COMPLETIONS, HELD_TEXT, sessionsFor, SUMMARY } from './sample';
+import { COMPLETIONS, HELD_TEXT, MODELS, sessionsFor, SUMMARY } from './sample';
 
 /** When it is in the gallery: 42 seconds into the running turn. */
 export const NOW_S = 1_790_000_042;
@@ -23,6 +23,8 @@ export class GalleryHost extends OutputHost {
           return Promise.resolve(sessionsFor(String(args['text']), isNew));
         case 'resume':
           return Promise.reject(new CallError('elsewhere', HELD_TEXT));
+        case 'models':
+          return Promise.resolve({ rows: MODELS });
         case 'estimate':
           return Promise.resolve({ tokens: 640, mentions: 0 });
         default:

@@ -24,6 +24,14 @@ export const SESSION: Extract<Item, { kind: 'session' }> = {
   variables: 12
 };
 
+export const MODELS = [
+  { name: 'claude-sonnet-5-5', help: '200,000 tokens · in use' },
+  { name: 'claude-opus-5-5', help: '1,000,000 tokens · ≈81,900 tokens, $0.41' },
+  { name: 'claude-haiku-5-5', help: '200,000 tokens · ≈81,900 tokens, $0.01' },
+  { name: 'openai:gpt-6', help: '272,000 tokens · ≈74,300 tokens, $0.13 · no key' },
+  { name: 'demo', help: '9,100 tokens · no room' }
+];
+
 export const PROMPT =
   'Why does March dip? Is it the join or the data? Keep the fix to one cell. @df @cell:4';
 

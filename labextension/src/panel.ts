@@ -615,6 +615,11 @@ export interface ICalls {
     result: { readonly refused: Readonly<Record<string, string>> };
   };
   readonly set_mode: { args: { mode: PermissionMode }; result: Fields };
+  /** What there is to switch to, and what each would cost now. */
+  readonly models: {
+    args: Record<string, never>;
+    result: { readonly rows: readonly { readonly name: string; readonly help: string }[] };
+  };
   readonly set_model: { args: { name: string }; result: { readonly said: string } };
 }
 export type CallOp = keyof ICalls;

@@ -281,6 +281,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   restore_session: NOTHING,
   configure: { refused: reasons },
   set_mode: NOTHING,
+  models: { rows: listOf(of({ name: text, help: text })) },
   set_model: { said: text }
 };
 

@@ -587,6 +587,7 @@ CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "configure", "args": {"settings": {"permissions": "edits"}}},
     {"op": "set_mode", "args": {"mode": "plan"}},
     {"op": "set_model", "args": {"name": "demo"}},
+    {"op": "models", "args": {}},
 )
 """One call of each operation."""
 

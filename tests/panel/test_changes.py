@@ -38,6 +38,21 @@ def test_settings_count_at_once_and_bad_ones_are_named(
     assert page.wait_for("session", model="demo")["is_demo"] is True
 
 
+def test_each_model_is_told_with_the_price_of_a_switch(
+    kernel: RealKernel, server: FakeAnthropic, page: PanelPage
+) -> None:
+    """The one in use comes first; what a switch costs is known before it, and none is made."""
+    opened = page.open()
+    in_use, known = opened["session"]["model"], opened["models"]
+    rows = page.call("models")["rows"]
+    names = [row["name"] for row in rows]
+    assert names[0] == in_use
+    assert set(names) == {in_use, *known}
+    assert rows[0]["help"].endswith("tokens · in use")
+    assert any("$" in row["help"] for row in rows[1:])
+    assert page.open()["session"]["model"] == in_use
+
+
 def test_a_compaction_is_made_edited_and_undone_and_a_turn_rewound(
     free: RealKernel, server: FakeAnthropic, page: PanelPage
 ) -> None:

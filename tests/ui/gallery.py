@@ -100,6 +100,15 @@ def open_menu(page: Page) -> None:
     page.get_by_role("button", name="More").click()
 
 
+def open_models(page: Page) -> None:
+    """Open the list of models, with what a switch to each costs; the narrowest panel has none."""
+    button = page.get_by_role("button", name="Model:")
+    if not button.is_visible():
+        return
+    button.click()
+    expect(page.get_by_role("menuitemradio").nth(1)).to_contain_text("$")
+
+
 def open_plan(page: Page) -> None:
     """Open the plan above the prompt."""
     page.locator(".jctx-plan > summary").click()
@@ -166,6 +175,7 @@ STATES: dict[str, tuple[str, Act, int]] = {
     "completion": ("finished", complete, 520),
     "attached": ("writing", attach, 620),
     "menu": ("finished", open_menu, 520),
+    "models": ("finished", open_models, 520),
     "compaction": ("finished", open_compaction, 900),
     "finished": ("finished", nothing, 480),
     "plan": ("plan", nothing, 560),

@@ -13,6 +13,7 @@ TURN_MS = 60_000
 """Longest turn: far more than any here needs."""
 
 
+WIDE_PX = 420
 TRY_MS = 1_000
 TRIES = 30
 TAKEN = "node => !node.isConnected || node.querySelector('button:disabled')"
@@ -36,6 +37,16 @@ class Panel:
         self.page.command("jupyter-ctx:show-panel")
         expect(self.prompt).to_be_enabled(timeout=TURN_MS)
         return self
+
+    def widen(self) -> None:
+        """Make JupyterLab's right side area `WIDE_PX` wide, as a hand does."""
+        mouse = self.page.page.mouse
+        side = self.page.page.locator("#jp-right-stack").bounding_box()
+        assert side is not None
+        mouse.move(side["x"] - 2, side["y"] + 300)
+        mouse.down()
+        mouse.move(side["x"] - 2 - (WIDE_PX - side["width"]), side["y"] + 300, steps=8)
+        mouse.up()
 
     def ask(self, text: str) -> None:
         """Type a prompt, send it, and wait until it stands there or waits."""

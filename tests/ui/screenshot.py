@@ -24,7 +24,6 @@ CELLS = ("load", "data", "ask", "fails", "why")
 
 WIDTH_PX, HEIGHT_PX = 1000, 1440
 PANEL_SIZE: ViewportSize = {"width": 1240, "height": 920}
-PANEL_PX = 420
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": '{"fetchNews": "false"}',
     "@jupyterlab/apputils-extension:themes": '{"theme": "JupyterLab Light"}',
@@ -66,7 +65,7 @@ def take_panel(folder: Path) -> None:
         page = browser.new_page(viewport=PANEL_SIZE)
         notebook = run_quick_start(lab, page, ("data", "fails"))
         panel = Panel(notebook).open()
-        widen(page)
+        panel.widen()
         panel.ask("Plot a figure")
         panel.allow()
         panel.wait_done()
@@ -75,16 +74,6 @@ def take_panel(folder: Path) -> None:
         expect(panel.question).to_be_visible()
         page.screenshot(path=folder / "panel.png")
         browser.close()
-
-
-def widen(page: Page) -> None:
-    """Make the right side area `PANEL_PX` wide, as a hand does."""
-    side = page.locator("#jp-right-stack").bounding_box()
-    assert side is not None
-    page.mouse.move(side["x"] - 2, side["y"] + 300)
-    page.mouse.down()
-    page.mouse.move(side["x"] - 2 - (PANEL_PX - side["width"]), side["y"] + 300, steps=8)
-    page.mouse.up()
 
 
 def run_quick_start(lab: LabServer, page: Page, ids: Sequence[str]) -> NotebookPage:

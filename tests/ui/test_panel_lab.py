@@ -279,6 +279,43 @@ def test_settings_take_effect_at_once(
         settings.unlink(missing_ok=True)
 
 
+def test_a_model_is_picked_that_tells_its_price(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """The list names each model with what a switch would cost; a click makes the switch."""
+    _, panel = opened(lab, page_for, server, "picks.ipynb")
+    panel.widen()
+    pick = panel.root.get_by_role("button", name="Model:")
+    before = pick.inner_text()
+    pick.click()
+    rows = panel.root.get_by_role("menuitemradio")
+    expect(rows.first).to_contain_text("tokens · in use")
+    expect(rows.filter(has_text="$").first).to_be_visible()
+    rows.filter(has_text="demo").click()
+    expect(panel.log).to_contain_text("$0 in, $0 out, $0 read from cache")
+    expect(pick).not_to_have_text(before)
+    assert server.requests == []
+
+
+def test_formulas_are_typeset_and_prices_are_not(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """TeX is drawn by JupyterLab's MathJax; dollars of money, code and hostile TeX stay text."""
+    server.append(
+        "Mean $\\bar{x}_1 = \\frac{1}{n}$, $5 or $6.\n\n$$\n\\sigma^2\n$$\n\n`$HOME $x$`\n\n"
+        "\\\\(\\href{javascript:alert(1)}{y}\\\\) and $\\href{javascript:alert(1)}{z}$"
+    )
+    _, panel = opened(lab, page_for, server, "formulas.ipynb")
+    panel.ask("Go")
+    panel.wait_done()
+    turn = panel.turn(1)
+    expect(turn.locator("mjx-container")).to_have_count(3)
+    expect(turn.locator("mjx-container[display]")).to_have_count(1)
+    expect(turn).to_contain_text("$5 or $6.")
+    expect(turn.locator("code")).to_have_text("$HOME $x$")
+    assert turn.locator("a").count() == 0
+
+
 def test_hostile_text_in_the_panel_is_inert(
     lab: LabServer, page_for: PageFor, server: FakeAnthropic
 ) -> None:

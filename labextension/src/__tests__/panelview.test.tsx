@@ -857,6 +857,25 @@ describe('what was kept for later sessions', () => {
   });
 });
 
+describe('the models to pick from', () => {
+  it('are asked for as the menu opens, each with what a switch would cost', async () => {
+    const costs = 'window 200,000 tokens · ≈5,000 tokens, $0.01';
+    stage.host.answers.set('models', {
+      rows: [
+        { name: 'demo', help: 'in use' },
+        { name: 'claude-a', help: costs }
+      ]
+    });
+    await stage.show({ ...BEGUN, models: ['claude-a'] });
+    expect(stage.host.told('models')).toEqual([]);
+    await stage.click(stage.find('[aria-label="Model: demo"]'));
+
+    const rows = stage.all('.jctx-menu [role="menuitemradio"]').map(row => row.textContent);
+    expect(rows).toEqual(['demo in use', `claude-a ${costs}`]);
+    expect(stage.host.told('set_model')).toEqual([]);
+  });
+});
+
 describe('the estimate of a prompt', () => {
   const shown = (): string | undefined => stage.all('.jctx-est')[0]?.textContent;
 

@@ -17,6 +17,9 @@ import { Refusal } from './notes';
 import { Mentions } from './turn';
 import { MODES, shortModel } from './words';
 
+/** In place of what a switch costs until it is told: nothing moves then. */
+const NOT_YET = '\u00a0';
+
 /** What the rest of the panel may do with the prompt. */
 export interface IComposer {
   /** Put a text into the box, in front of what is there. */
@@ -488,6 +491,7 @@ interface IPickers {
 function Pickers({ conversation, isOff, refuse }: IPickers): React.ReactElement | null {
   const { host } = usePlace();
   const { session, models } = conversation;
+  const [priced, setPriced] = React.useState<CallResult<'models'>['rows']>([]);
   if (session === null || isOff) {
     return null;
   }
@@ -496,6 +500,8 @@ function Pickers({ conversation, isOff, refuse }: IPickers): React.ReactElement 
       refuse(reasonOf(error));
     });
   };
+  const names = [...new Set([session.model, ...models])];
+  const choices = priced.length > 0 ? priced : names.map(name => ({ name, help: NOT_YET }));
   const mode = MODES.find(one => one.mode === session.permission_mode) ?? MODES[0];
   return (
     <>
@@ -525,8 +531,16 @@ function Pickers({ conversation, isOff, refuse }: IPickers): React.ReactElement 
           placement=""
           label={`Model: ${session.model}`}
           title="Model"
-          items={[...new Set([session.model, ...models])].map(name => ({
+          onOpen={() => {
+            attempt(
+              ask(host, 'models', {}).then(({ rows }) => {
+                setPriced(rows);
+              })
+            );
+          }}
+          items={choices.map(({ name, help }) => ({
             label: name,
+            help,
             isChosen: name === session.model,
             run: () => {
               attempt(ask(host, 'set_model', { name }));

@@ -19,11 +19,12 @@ interface IMenu {
   label: string;
   title?: string;
   items: readonly IMenuItem[];
+  onOpen?: () => void;
   children: React.ReactNode;
 }
 
 export function Menu(props: IMenu): React.ReactElement {
-  const { className, placement, label, title, items, children } = props;
+  const { className, placement, label, title, items, onOpen, children } = props;
   const [isOpen, setIsOpen] = React.useState(false);
   const button = React.useRef<HTMLButtonElement>(null);
   const list = React.useRef<HTMLDivElement>(null);
@@ -70,6 +71,9 @@ export function Menu(props: IMenu): React.ReactElement {
         aria-label={label}
         title={title}
         onClick={() => {
+          if (!isOpen) {
+            onOpen?.();
+          }
           setIsOpen(!isOpen);
         }}
       >
