@@ -43,7 +43,7 @@ from .entries import (
 from .ports import CacheTtl
 from .transcript import Transcript
 from .usage import Prices
-from .window import DEFAULTS, TAIL_SHARE, Limits, share, summary_budget
+from .window import Limits, share_of, summary_budget
 
 # POLICY.md, the rule: compact at good moments earlier.
 FIRST_CALL, MID_TURN = 0.5, 1.25
@@ -98,9 +98,9 @@ class Budgets:
         return cls(
             prefix,
             summary_budget(limits, window),
-            share(limits.tail_tokens, DEFAULTS.tail_tokens, window, TAIL_SHARE),
-            share(limits.instructions_tokens, DEFAULTS.instructions_tokens, window),
-            share(limits.results_tokens, DEFAULTS.results_tokens, window),
+            share_of(limits, "tail_tokens", window),
+            share_of(limits, "instructions_tokens", window),
+            share_of(limits, "results_tokens", window),
         )
 
 

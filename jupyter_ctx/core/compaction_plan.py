@@ -15,7 +15,7 @@ from .entries import Trigger
 from .gathering import head_tokens
 from .offload import LEAST_RESULT_TOKENS
 from .tokens import SAFETY, Weight
-from .window import DEFAULTS, LEAST_OUTPUT, TAIL_SHARE, share, summary_budget
+from .window import LEAST_OUTPUT, share_of, summary_budget
 
 TAIL_WEIGHT_SHARE = 0.25
 """What is kept verbatim at a compaction may have of a request's most bytes and images."""
@@ -124,7 +124,7 @@ def find_cut(engine: Engine, sent: int, *, drops_images: bool = False) -> int:
     Where the images leave in any case, only what is left counts: no text goes for their sake.
     """
     limits, meter = engine.limits, engine.meter
-    budget = share(limits.tail_tokens, DEFAULTS.tail_tokens, engine.window, TAIL_SHARE)
+    budget = share_of(limits, "tail_tokens", engine.window)
     most_bytes = TAIL_WEIGHT_SHARE * engine.most_bytes
     most_images = TAIL_WEIGHT_SHARE * engine.facts.max_images
 

@@ -33,7 +33,7 @@ from .reinjection import (
     choose_skills,
     turn_names,
 )
-from .window import DEFAULTS, SMALL_WINDOW, Limits, share, window_of
+from .window import DEFAULTS, Limits, share_of, window_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -42,9 +42,6 @@ HEAD_SHARE = 0.25
 """What a summary and what comes back with it may take of the window."""
 SKILLS_SHARE, MOST_SKILLS = 0.10, 5
 """All skills together: as five of the longest, at most this share of the window."""
-NAMES_SHARE = 0.025
-"""Of a small window the list of stored results takes half of what another part may:
-each stands in its `turn-<n>` too."""
 _BUDGETS = ("instructions_tokens", "plan_tokens", "inventory_tokens", "results_tokens")
 _SETTINGS = (*_BUDGETS, "skill_tokens", "cells_tokens")
 MOST_OF_BEFORE, LEAST_FACTOR = 0.95, 0.05
@@ -61,14 +58,6 @@ def head_tokens(limits: Limits, window: int) -> int:
         for name in _SETTINGS
     )
     return int(HEAD_SHARE * window) + raised
-
-
-def share_of(limits: Limits, name: str, window: int | None) -> int:
-    """Return the budget that the setting `name` makes on that window, in tokens."""
-    setting, default = getattr(limits, name), getattr(DEFAULTS, name)
-    if name == "results_tokens" and window is not None and window < SMALL_WINDOW:
-        return share(setting, default, window, NAMES_SHARE)
-    return share(setting, default, window)
 
 
 @dataclass(frozen=True, slots=True)

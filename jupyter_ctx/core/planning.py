@@ -17,7 +17,7 @@ from .plan import MOST_ITEM_CHARS, MOST_ITEMS, PlanAuthor, PlanItem, PlanState
 from .preview import clean_text
 from .reinjection import choose_plan
 from .transcript import Transcript
-from .window import DEFAULTS, share
+from .window import share_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -82,7 +82,7 @@ def untold_plan(engine: Engine) -> tuple[str, ...]:
     lead = CHANGED[plan.by].format(n=plan.n)
     if stands_in(engine.transcript.view, lead):
         return ()
-    budget = share(engine.limits.plan_tokens, DEFAULTS.plan_tokens, engine.window)
+    budget = share_of(engine.limits, "plan_tokens", engine.window)
     section = choose_plan(plan.items, budget, engine.meter.estimate_text)
     return (f"{lead}\n{section.text}" if section else f"{lead} {NO_PLAN}",)
 

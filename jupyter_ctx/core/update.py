@@ -16,13 +16,11 @@ from .offload import Room
 from .ports import Update
 from .preview import clean_text
 from .tokens import SAFETY
-from .window import DEFAULTS, share
+from .window import share_of
 
 if TYPE_CHECKING:
     from .engine import Engine
 
-UPDATE_SHARE = 0.05
-"""What an update may take of the window (DESIGN.md 4: an outline, then only what changed)."""
 CHARS_PER_TOKEN = 2
 """An update is asked for at this many characters a token: source code has about three."""
 CUT_LINE = "[Cut here: there is no room for more. `list_cells` tells the rest.]"
@@ -31,9 +29,11 @@ log = logging.getLogger("jupyter_ctx")
 
 
 def update_tokens(engine: Engine) -> int:
-    """Return the most that an update may take, in tokens; 0: none is wanted."""
-    limits = engine.limits
-    return share(limits.update_tokens, DEFAULTS.update_tokens, engine.window, UPDATE_SHARE)
+    """Return the most that an update may take, in tokens; 0: none is wanted.
+
+    DESIGN.md 4: an outline, then only what changed.
+    """
+    return share_of(engine.limits, "update_tokens", engine.window)
 
 
 async def load_update(engine: Engine) -> Update | None:

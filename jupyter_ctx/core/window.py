@@ -26,14 +26,17 @@ MOST_RESERVE_PERCENT = 50
 PROACTIVE_PRESETS = frozenset({"economic", "crush", "claude-code"})
 
 # What every request carries is kept small on a window of fewer tokens: on 8,192 system prompt and
-# tools took two fifths, and the replay cost 1.34 x the cheapest rule in place of 1.22 x.
+# tools took two fifths, and the replay cost 1.34 x the cheapest rule in place of 1.09 x.
 SMALL_WINDOW = 9_000
 
 # DESIGN.md 5, Output limit; the tail; re-injects; no progress.
 LEAST_OUTPUT = 256
-TAIL_SHARE = 0.06
 RAISED_SHARE, RAISED_TOKENS = 0.25, 50_000
 GROWTH_SHARE = 0.10
+_SHARE = 0.05
+_SHARES = {"tail_tokens": 0.06}
+# The newest step, which was not yet sent, stays in any case; each result stands in `turn-<n>` too.
+_SMALL_SHARES = {"tail_tokens": 0.0, "results_tokens": 0.0125}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +146,25 @@ def output_limit(
     return max(LEAST_OUTPUT, most)
 
 
-def share(setting: int, default: int, window: int | None, fraction: float = 0.05) -> int:
-    """Return a budget: the default at most `fraction` of the window.
+def share_of(limits: Limits, name: str, window: int | None) -> int:
+    """Return the budget that the setting `name` makes on that window, in tokens.
 
-    One that was set to something else may take 50,000, at most 25 % of the window.
+    A default is at most 5 % of the window, that of the tail 6 %; on a small window there is no tail
+    and the stored results have 1.25 %. One that was set to something else may take 50,000, at most
+    25 % of the window.
     """
-    if setting != default:
+    setting: int = getattr(limits, name)
+    fraction = _SHARES.get(name, _SHARE)
+    if setting != getattr(DEFAULTS, name):
         setting, fraction = min(setting, RAISED_TOKENS), RAISED_SHARE
+    elif window is not None and window < SMALL_WINDOW:
+        fraction = _SMALL_SHARES.get(name, fraction)
     return setting if window is None else min(setting, math.floor(window * fraction))
 
 
 def summary_budget(limits: Limits, window: int | None) -> int:
     """Return the longest summary."""
-    return share(limits.summary_tokens, DEFAULTS.summary_tokens, window)
+    return share_of(limits, "summary_tokens", window)
 
 
 def is_stuck(

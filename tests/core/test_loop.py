@@ -457,10 +457,10 @@ def test_compaction_between_steps_and_the_turn_goes_on():
     """Crossing the reserve compacts between tool rounds; the turn goes on with the prompt kept."""
     summary = reply("## Task\nCount. Three steps are done.")
     model = ScriptedModel(facts=small())
-    script = iter([*chatty(30), reply("Done.")])
-    model.answers = [answer_or_summary(script, summary)] * 40
+    script = iter([*chatty(60), reply("Done.")])
+    model.answers = [answer_or_summary(script, summary)] * 70
     session = make_session(model)
-    events = run(session, "Count to thirty, please: KEEP-THIS-VERBATIM")
+    events = run(session, "Count to sixty, please: KEEP-THIS-VERBATIM")
 
     assert events[-1].outcome == "done"
     assert len(of(events, CompactionFinished)) >= 2

@@ -18,7 +18,7 @@ from jupyter_ctx.core.window import (
     is_stuck,
     output_limit,
     reserve_tokens,
-    share,
+    share_of,
     should_compact,
     summary_budget,
     window_of,
@@ -126,23 +126,34 @@ def test_output_limit(
     assert output_limit(wanted, used, Limits(), known, keep_tokens=keep) == limit
 
 
-@given(st.integers(0, 100_000), st.integers(1, 20_000), st.integers(1, 2_000_000))
-def test_shares_are_bounded(setting: int, default: int, window: int) -> None:
+@given(st.one_of(st.just(12_000), st.integers(0, 100_000)), st.integers(1, 2_000_000))
+def test_shares_are_bounded(setting: int, window: int) -> None:
     """A default takes at most its fraction, a changed setting at most 50,000 and a quarter."""
-    got = share(setting, default, window, 0.06)
+    got = share_of(Limits(tail_tokens=setting), "tail_tokens", window)
 
-    assert 0 <= got <= setting
-    assert got <= window * (0.06 if setting == default else 0.25)
-    assert got <= max(default, 50_000)
+    assert 0 <= got <= min(setting, 50_000)
+    assert got <= window * (0.06 if setting == 12_000 else 0.25)
 
 
 def test_shares() -> None:
     """Without a window a budget is what was set; the summary's is 5 % of a small one."""
-    assert share(10_000, 10_000, None) == 10_000
-    assert share(90_000, 10_000, 1_000_000) == 50_000
-    assert share(12_000, 12_000, 100_000, 0.06) == 6_000
+    assert share_of(Limits(), "instructions_tokens", None) == 10_000
+    raised = Limits(instructions_tokens=90_000)
+    assert share_of(raised, "instructions_tokens", None) == 50_000
+    assert share_of(raised, "instructions_tokens", 1_000_000) == 50_000
+    assert share_of(Limits(), "tail_tokens", 100_000) == 6_000
     assert summary_budget(Limits(), 8_000) == 400
     assert summary_budget(Limits(), 1_000_000) == 3_000
+
+
+def test_shares_of_a_small_window() -> None:
+    """Under 9,000 tokens there is no tail but one that was set, and few results are named."""
+    assert share_of(Limits(), "tail_tokens", 9_000) == 540
+    assert share_of(Limits(), "tail_tokens", 8_999) == 0
+    assert share_of(Limits(tail_tokens=400), "tail_tokens", 8_000) == 400
+    assert share_of(Limits(), "results_tokens", 9_000) == 450
+    assert share_of(Limits(), "results_tokens", 8_000) == 100
+    assert share_of(Limits(), "instructions_tokens", 8_000) == 400
 
 
 # No progress ------------------------------------------------------------------------------------

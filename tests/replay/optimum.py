@@ -17,9 +17,8 @@ import numpy as np
 from jupyter_ctx.core.blocks import Message, words_of
 from jupyter_ctx.core.compaction import build_instruction
 from jupyter_ctx.core.entries import CompactionEntry, FateEntry, MessageEntry
-from jupyter_ctx.core.gathering import share_of
 from jupyter_ctx.core.reinjection import Instruction, choose_instructions, choose_lines
-from jupyter_ctx.core.window import DEFAULTS, TAIL_SHARE, Limits, share, summary_budget
+from jupyter_ctx.core.window import Limits, share_of, summary_budget
 from jupyter_ctx.prompts import load_prompt
 
 from .billing import OUTPUT, READ, UNCACHED, WRITE
@@ -177,9 +176,7 @@ def plan_of(played: Played) -> Plan:
     prefix = played.session.transcript.prefix
     assert prefix is not None  # every session has one
     asked = build_instruction(load_prompt("summary"), budget, "")
-    cuts = list(
-        _cuts(log, tokens, share(limits.tail_tokens, DEFAULTS.tail_tokens, window, TAIL_SHARE))
-    )
+    cuts = list(_cuts(log, tokens, share_of(limits, "tail_tokens", window)))
     intro = COUNTER.count(load_prompt("resume")) + sizes.message_tokens + TITLE_TOKENS
     carry = _carry_over(log, limits, window)
     return Plan(
