@@ -110,7 +110,7 @@ class Settings:
     )
     summary_tokens: int = _setting(
         3_000,
-        "The longest summary; at most 5 % of the window.",
+        "The longest summary; at most 5 % of the window, 4 % under 9,000 tokens.",
         unit="tokens",
         zero="next to nothing is asked for",
     )

@@ -36,7 +36,7 @@ GROWTH_SHARE = 0.10
 _SHARE = 0.05
 _SHARES = {"tail_tokens": 0.06}
 # The newest step, which was not yet sent, stays in any case; each result stands in `turn-<n>` too.
-_SMALL_SHARES = {"tail_tokens": 0.0, "results_tokens": 0.0125}
+_SMALL_SHARES = {"summary_tokens": 0.04, "tail_tokens": 0.0, "results_tokens": 0.0125}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ def output_limit(
 def share_of(limits: Limits, name: str, window: int | None) -> int:
     """Return the budget that the setting `name` makes on that window, in tokens.
 
-    A default is at most 5 % of the window, that of the tail 6 %; on a small window there is no tail
-    and the stored results have 1.25 %. One that was set to something else may take 50,000, at most
+    A default is at most 5 % of the window, that of the tail 6 %; on a small window there is no tail,
+    a summary has 4 %, and the stored results 1.25 %. One that was set to something else may take 50,000, at most
     25 % of the window.
     """
     setting: int = getattr(limits, name)

@@ -230,7 +230,7 @@ def test_budgets_are_those_of_a_compaction() -> None:
     """Summary, tail, instructions and results as the settings and the window make them."""
     assert Budgets.of(Limits(), 1_000_000, 7) == Budgets(7, 3_000, 12_000, 10_000, 2_000)
     assert Budgets.of(Limits(), 100_000, 7) == Budgets(7, 3_000, 6_000, 5_000, 2_000)
-    assert Budgets.of(Limits(tail_tokens=0), 8_000, 7) == Budgets(7, 400, 0, 400, 100)
+    assert Budgets.of(Limits(tail_tokens=0), 8_000, 7) == Budgets(7, 320, 0, 400, 100)
 
 
 # Decisions --------------------------------------------------------------------------------------

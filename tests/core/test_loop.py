@@ -638,7 +638,7 @@ def test_a_summary_asked_for_again_may_not_get_longer():
 
 def test_what_could_not_be_tried_is_no_failure():
     """A window that is full before anything can be dropped does not open the breaker."""
-    model = ScriptedModel(*chatty(4, 10), reply("Done."), facts=small(1_350))
+    model = ScriptedModel(*chatty(4, 10), reply("Done."), facts=small(1_300))
     session = make_session(model)
     events = run(session)
 
