@@ -663,6 +663,13 @@ class Session:
         """Stop the running turn, from any thread; nothing if none runs."""
         self._ports.runner.cancel()
 
+    def try_now(self, turn: int, step: int, attempt: int) -> bool:
+        """End the wait before a try that `RetryScheduled` told of, from any thread.
+
+        Returns False if it is over. The tries are counted as if it had been waited for.
+        """
+        return self._engine.pauses.end(turn, step, attempt)
+
     def plan_switch(self, name: str, *, checks: bool = True) -> Switch:
         """Return what `switch_model` would do and take; changes nothing and asks nobody.
 

@@ -417,8 +417,9 @@ class FakeClock:
         """Return the time."""
         return self.time
 
-    async def sleep(self, seconds: float) -> None:
-        """Move on by `seconds`, at once."""
+    async def sleep(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Move on by `seconds`, at once; by none if `hurry` is set."""
+        seconds = 0.0 if hurry.is_set() else seconds
         self.sleeps.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)

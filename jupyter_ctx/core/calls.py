@@ -77,8 +77,10 @@ async def run_call(
             retry = engine.options.retry
             is_refused = isinstance(error, UnreachableError)
             tries = retry.connect_tries if is_refused else retry.tries
-            yield RetryScheduled(turn, step, failed + 1, tries, wait, str(error))
-            await clock.sleep(wait)
+            told = RetryScheduled(turn, step, failed + 1, tries, wait, str(error))
+            with engine.pauses.add(told) as hurry:  # an answer to it may come at once
+                yield told
+                await clock.sleep(wait, hurry)
 
 
 def record_beside(engine: Engine, reply: Reply, turn: int) -> None:

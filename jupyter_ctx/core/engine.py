@@ -30,6 +30,7 @@ from .events import Level, MemoryChanged, NoteAdded
 from .memory import MEMORY_SHARE, MEMORY_TOKENS
 from .moment import Moment
 from .offload import LEAST_RESULT_TOKENS, MOST_BYTES, Room
+from .pauses import Pauses
 from .ports import (
     Agents,
     CacheTtl,
@@ -146,6 +147,7 @@ class Engine:
         self._prices = prices
         self.notes: list[NoteAdded | MemoryChanged] = []
         self.streaming_chars = 0
+        self.pauses = Pauses()
         self.store_failed = False
         self.preparation: Preparation | None = None
         self.preparation_rests = False

@@ -6,6 +6,7 @@ kernel gets itself to the kernel's main thread; the core never knows about threa
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -698,8 +699,8 @@ class Clock(Protocol):
         """Return seconds that only grow."""
         ...
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait; a cancelled turn stops waiting at once."""
+    async def sleep(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Wait until `hurry` is set, `seconds` at most; a cancelled turn stops waiting at once."""
         ...
 
     async def wait(self, seconds: float) -> None:

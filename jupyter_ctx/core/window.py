@@ -149,9 +149,9 @@ def output_limit(
 def share_of(limits: Limits, name: str, window: int | None) -> int:
     """Return the budget that the setting `name` makes on that window, in tokens.
 
-    A default is at most 5 % of the window, that of the tail 6 %; on a small window there is no tail,
-    a summary has 4 %, and the stored results 1.25 %. One that was set to something else may take 50,000, at most
-    25 % of the window.
+    A default is at most 5 % of the window, that of the tail 6 %; on a small window there is no
+    tail, a summary has 4 %, and the stored results 1.25 %. One that was set to something else may
+    take 50,000, at most 25 % of the window.
     """
     setting: int = getattr(limits, name)
     fraction = _SHARES.get(name, _SHARE)

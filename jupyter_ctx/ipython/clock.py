@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 
@@ -17,9 +18,11 @@ class SystemClock:
         """Return seconds that only grow."""
         return time.monotonic()
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait; a cancelled turn stops waiting at once."""
-        await asyncio.sleep(seconds)
+    async def sleep(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Wait until `hurry` is set, `seconds` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await hurry.wait()
 
     async def wait(self, seconds: float) -> None:
         """Wait between turns."""

@@ -199,6 +199,11 @@ def _stop(service: PanelService, call: Call, args: Args) -> Result:
     return {"stopped": True}
 
 
+def _try_now(service: PanelService, call: Call, args: Args) -> Result:
+    turn, step, attempt = (_number(args, name) for name in ("turn", "step", "attempt"))
+    return {"tried": _session(service).try_now(turn, step, attempt)}
+
+
 # Questions --------------------------------------------------------------------------------------
 
 
@@ -565,6 +570,7 @@ OPS: Mapping[str, Op] = {
     "prompt": _prompt,
     "unqueue": _unqueue,
     "stop": _stop,
+    "try_now": _try_now,
     "seen": _seen,
     "decide": _decide,
     "complete": _complete,

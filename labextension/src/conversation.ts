@@ -82,6 +82,7 @@ export interface IToolPart {
 /** A try that waits; `isOver`: it was made, or never will be. */
 export interface IRetryPart {
   readonly kind: 'retry';
+  readonly turn: number;
   readonly step: number;
   readonly attempt: number;
   readonly attempts: number;

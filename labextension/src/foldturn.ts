@@ -152,6 +152,7 @@ function finishTool(turn: ITurn, item: IToolFinished): ITurn {
 function addRetry(turn: ITurn, item: IRetryScheduled): ITurn {
   const part: IRetryPart = {
     kind: 'retry',
+    turn: item.turn,
     step: item.step,
     attempt: item.attempt,
     attempts: item.attempts,

@@ -576,6 +576,11 @@ export interface ICalls {
   readonly unqueue: { args: { id: string }; result: Fields };
   /** `seq`: the number of the next item, so that a prompt the page knows nothing of goes on. */
   readonly stop: { args: { readonly seq?: number }; result: Fields };
+  /** End the wait before a try; `tried` is false if it is over. */
+  readonly try_now: {
+    args: { turn: number; step: number; attempt: number };
+    result: { readonly tried: boolean };
+  };
   readonly decide: {
     args: { question: string; sha256: string; choice: Choice; word: string; reason: string };
     result: { readonly how: string };

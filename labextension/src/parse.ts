@@ -247,6 +247,7 @@ const RESULTS: { readonly [T in CallOp]: Shape<CallResult<T>> } = {
   prompt: { text },
   unqueue: NOTHING,
   stop: NOTHING,
+  try_now: { tried: flag },
   decide: { how: text },
   seen: NOTHING,
   estimate: { tokens: count, mentions: count },

@@ -224,6 +224,26 @@ def test_retries_wait_and_send_the_same():
     assert model.requests[0] == model.requests[1] == model.requests[2]
 
 
+def test_a_wait_is_ended_by_the_user_and_no_other():
+    """The try is made at once, counted as any; a word about a wait that is over does nothing."""
+    busy = OverloadedError("busy", status=529)
+    session = make_session(ScriptedModel(busy, busy, reply("At last.")))
+    told = []
+
+    async def watch():
+        async for event in session.run("go"):
+            if isinstance(event, RetryScheduled):
+                key = (event.turn, event.step)
+                told.append([session.try_now(*key, n) for n in (1, event.attempt, 9)])
+                await asyncio.sleep(0)  # the loop hears it while the event is looked at
+        return event
+
+    assert asyncio.run(watch()).outcome == "done"
+    assert told == [[False, True, False]] * 2
+    assert session.clock.sleeps == [0, 0]
+    assert not session.try_now(1, 1, 2)
+
+
 def test_a_stream_that_breaks_leaves_no_half_message():
     """A broken stream is tried again, and what was shown of it is said to be void."""
 

@@ -554,6 +554,7 @@ CALLS: tuple[Mapping[str, object], ...] = (
     {"op": "prompt", "args": {"turn": None, "id": "p3"}},
     {"op": "unqueue", "args": {"id": "p3"}},
     {"op": "stop", "args": {"seq": 12}},
+    {"op": "try_now", "args": {"turn": 3, "step": 1, "attempt": 2}},
     {
         "op": "decide",
         "args": {

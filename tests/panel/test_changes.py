@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ..fake_anthropic import FakeAnthropic, call, reply
+from ..fake_anthropic import FakeAnthropic, call, reply, status
 from ..kernels import RealKernel
 from .client import PanelPage, Refusal
 
@@ -51,6 +51,32 @@ def test_each_model_is_told_with_the_price_of_a_switch(
     assert rows[0]["help"].endswith("tokens · in use")
     assert any("$" in row["help"] for row in rows[1:])
     assert page.open()["session"]["model"] == in_use
+
+
+@pytest.mark.parametrize("is_in_cell", [True, False])
+def test_a_wait_for_the_provider_is_ended_by_a_press(
+    free: RealKernel, server: FakeAnthropic, page: PanelPage, is_in_cell: bool
+) -> None:
+    """Four minutes were asked for; the main thread is blocked or free; each press is for one try.
+
+    The turn ends long before: what waits here has far less time.
+    """
+    server.append(*[status(429, retry_after=240)] * 2, "At last.")
+    page.open()
+    running = free.submit("%agent Go on") if is_in_cell else None
+    if not is_in_cell:
+        page.call("submit", text="Go on")
+    for attempt in (2, 3):
+        wait = page.wait_for("retry_scheduled", attempt=attempt)
+        assert wait["wait_s"] >= 240
+        over = {"turn": wait["turn"], "step": wait["step"], "attempt": attempt - 1}
+        assert page.call("try_now", **over)["tried"] is False
+        assert page.call("try_now", **{**over, "attempt": attempt})["tried"] is True
+    assert page.wait_for("turn_finished")["outcome"] == "done"
+    if running is not None:
+        assert "At last." in str(free.collect(running).bundles("text/markdown"))
+    assert page.call("try_now", **over)["tried"] is False
+    assert len(server.messages) == 3
 
 
 def test_a_compaction_is_made_edited_and_undone_and_a_turn_rewound(

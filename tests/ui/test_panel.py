@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.fake_anthropic import FakeAnthropic, Hold, call, reply
+from tests.fake_anthropic import FakeAnthropic, Hold, call, reply, status
 
 from .conftest import PageFor
 from .notebook_page import NotebookPage
@@ -255,6 +255,23 @@ def test_stop_while_it_asks(lab: LabServer, page_for: PageFor, server: FakeAnthr
     expect(panel.question).to_have_count(0)
     expect(panel.turn(1)).to_contain_text("Stopped by you")
     assert len(server.messages) == 1
+
+
+def test_a_wait_for_the_provider_is_ended_by_a_click(
+    lab: LabServer, page_for: PageFor, server: FakeAnthropic
+) -> None:
+    """It asked for four minutes; Try now sends the same again at once."""
+    _, panel = opened(lab, page_for, server, "try_now.ipynb")
+    server.append(status(429, retry_after=240), "At last.")
+    panel.ask("Go on")
+    wait = panel.turn(1).locator(".jctx-note", has_text="Next try in 3:")
+    expect(wait).to_be_visible(timeout=TURN_MS)
+    wait.get_by_role("button", name="Try now").click()
+    panel.wait_done()
+
+    expect(panel.turn(1)).to_contain_text("At last.")
+    expect(wait).to_have_count(0)
+    assert server.messages[0].body == server.messages[1].body
 
 
 def test_a_compaction_is_seen_opened_edited_and_undone(

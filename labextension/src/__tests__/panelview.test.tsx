@@ -595,6 +595,16 @@ describe('what runs', () => {
     await stage.pass(12_000);
     expect(note.textContent).toContain('Next try in 0:18');
     expect(note.querySelector('[role="status"]')?.textContent).not.toMatch(/0:/);
+
+    const button = (): HTMLButtonElement =>
+      stage
+        .all('.jctx-note button')
+        .find(one => one.textContent === 'Try now') as HTMLButtonElement;
+    await stage.click(button());
+    expect(stage.host.told('try_now')).toEqual([{ turn: 1, step: 1, attempt: 3 }]);
+    expect(button().disabled).toBe(true);
+    await stage.show(fold([retry, { ...retry, attempt: 4 }], RUNNING));
+    expect(button().disabled).toBe(false);
   });
 });
 

@@ -85,6 +85,16 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
   const { host } = usePlace();
   const [left, setLeft] = React.useState(() => leftOf(retry, host.now()));
   const [failed, setFailed] = React.useState('');
+  const [tried, setTried] = React.useState(0);
+  const { turn, step, attempt } = retry;
+  const tryNow = (): void => {
+    setTried(attempt);
+    setFailed('');
+    ask(host, 'try_now', { turn, step, attempt }).catch((error: unknown) => {
+      setTried(0);
+      setFailed(reasonOf(error));
+    });
+  };
   React.useEffect(() => {
     const timer = setInterval(() => {
       setLeft(leftOf(retry, host.now()));
@@ -114,9 +124,12 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
         <i style={{ width: `${share}%` }} />
       </div>
       <div className="small quiet">
-        {`Try ${retry.attempt} of ${retry.attempts}. Nothing is lost: step ${retry.step} starts again where it was.`}
+        {`Try ${attempt} of ${retry.attempts}. Nothing is lost: step ${step} starts again where it was.`}
       </div>
       <div className="btns">
+        <button type="button" className="plain" disabled={tried === attempt} onClick={tryNow}>
+          Try now
+        </button>
         <button
           type="button"
           className="plain stop"
