@@ -8,6 +8,7 @@ import { Calls } from './calls';
 import { parseMessage, PROTOCOL, split, TARGET } from './events';
 import type { Answer, IPart, IRequest } from './events';
 import { CallError } from './host';
+import { unlessSilent } from './silence';
 import type { PanelEvent } from './state';
 
 type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IControlMessage;
@@ -47,12 +48,20 @@ export class KernelClient implements IDisposable {
     kernel.registerCommTarget(TARGET, this._onOpen);
     kernel.statusChanged.connect(this._onStatus, this);
     kernel.connectionStatusChanged.connect(this._onConnection, this);
-    this._probed = this._probe();
+    this._probed = this._ask();
   }
 
-  /** Resolves when the kernel has said whether the extension is loaded, or cannot be asked. */
-  get probed(): Promise<void> {
+  /**
+   * Resolves when the kernel has said whether the extension is loaded, or cannot be asked; with
+   * false if it is idle and does not answer.
+   */
+  get probed(): Promise<boolean> {
     return this._probed;
+  }
+
+  /** Ask the kernel once more. */
+  probe(): void {
+    this._probed = this._ask();
   }
 
   /** Whether the extension in the kernel was heard: only then a call may reach it. */
@@ -97,6 +106,14 @@ export class KernelClient implements IDisposable {
     this._own = null;
     this._heard = null;
     this._calls.abandon('absent', GONE_TEXT);
+  }
+
+  /** An answer that comes late still counts. */
+  private _ask(): Promise<boolean> {
+    return unlessSilent(this._kernel, this._probe()).then(
+      () => true,
+      () => false // `_probe` itself never rejects
+    );
   }
 
   /**
@@ -299,7 +316,7 @@ export class KernelClient implements IDisposable {
     if (status === 'connected') {
       if (this._wasDown) {
         this._wasDown = false;
-        this._probed = this._probe();
+        this._probed = this._ask();
       }
     } else {
       this._wasDown = true;
@@ -315,7 +332,7 @@ export class KernelClient implements IDisposable {
   private _comm: Kernel.IComm | null = null;
   private _own: Kernel.IComm | null = null;
   private _heard: Kernel.IComm | null = null;
-  private _probed: Promise<void>;
+  private _probed: Promise<boolean>;
   private _wasDown = false;
   private _isDisposed = false;
 }

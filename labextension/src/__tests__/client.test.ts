@@ -1,11 +1,13 @@
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { KernelClient } from '../client';
 import type { Respond } from '../client';
 import { PART_CHARS } from '../events';
 import type { IPart, IRequest } from '../events';
+import { SILENT, load as loadInto } from '../lab/load';
+import { SILENT_MS } from '../silence';
 import type { PanelEvent } from '../state';
 import { load } from './fixtures';
 
@@ -44,7 +46,10 @@ class FakeKernel {
   readonly username = 'user';
   readonly clientId = 'client';
   readonly supportsSubshells = true;
+  status = 'idle';
   connectionStatus = 'connected';
+  /** What the answer to the next questions waits for. */
+  answers: Promise<unknown> = Promise.resolve();
   isDisposed = false;
   info: Promise<unknown> = Promise.resolve({});
   readonly comms: FakeComm[] = [];
@@ -65,7 +70,7 @@ class FakeKernel {
   sendControlMessage(message: unknown): { done: Promise<unknown> } {
     this.asked.push(message);
     const comms = Object.fromEntries(this.inKernel.map(id => [id, { target_name: 'jupyter_ctx' }]));
-    return { done: Promise.resolve({ content: { status: 'ok', comms } }) };
+    return { done: this.answers.then(() => ({ content: { status: 'ok', comms } })) };
   }
   announce(data: object = {}): FakeComm {
     const comm = new FakeComm('kernel');
@@ -333,5 +338,69 @@ describe('KernelClient', () => {
 
     expect(types(events)).toEqual(['refused']);
     expect(answers(kernel)).toEqual([]);
+  });
+});
+
+describe('a kernel that does not answer', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  function silent(status: string): { kernel: FakeKernel; speak: () => void } {
+    const kernel = new FakeKernel(['first']);
+    kernel.status = status;
+    let speak = (): void => undefined;
+    kernel.answers = new Promise<void>(resolve => {
+      speak = resolve;
+    });
+    return {
+      kernel,
+      speak: () => {
+        speak();
+      }
+    };
+  }
+
+  it('is waited for while it runs something, and a while once it is idle', async () => {
+    const { kernel } = silent('busy');
+    const { client } = link(kernel);
+    const told: boolean[] = [];
+    void client.probed.then(isAnswered => told.push(isAnswered));
+    await vi.advanceTimersByTimeAsync(100 * SILENT_MS);
+    kernel.status = 'idle';
+    kernel.statusChanged.emit('idle');
+    await vi.advanceTimersByTimeAsync(SILENT_MS - 1);
+    expect(told).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(told).toEqual([false]);
+    expect(client.isHeard).toBe(false);
+  });
+
+  it('is heard when its answer comes late, and when it is asked once more', async () => {
+    const { kernel, speak } = silent('idle');
+    const { client } = link(kernel);
+    await vi.advanceTimersByTimeAsync(SILENT_MS);
+    expect(await client.probed).toBe(false);
+    client.probe();
+    speak();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(await client.probed).toBe(true);
+    expect(client.isHeard).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('is said to be silent where the extension was to be loaded', async () => {
+    const { kernel } = silent('idle');
+    const never = new Promise<never>(() => undefined);
+    const asked = Object.assign(kernel, {
+      info: Promise.resolve({ language_info: { name: 'python' } }),
+      requestExecute: () => ({ done: never })
+    });
+    const loading = loadInto(asked as unknown as Kernel.IKernelConnection);
+    await vi.advanceTimersByTimeAsync(SILENT_MS);
+    expect(await loading).toBe(SILENT);
   });
 });

@@ -14,7 +14,7 @@ import type { CallArgs, CallOp, CallResult } from '../panel';
 import { isRefused, parseResult } from '../parse';
 import { ABSENT, reduce } from '../state';
 import type { IPanelState, PanelEvent } from '../state';
-import { hindrance, load, otherVersion } from './load';
+import { hindrance, load, otherVersion, SILENT } from './load';
 import type { Loading } from './load';
 
 /** How often a busy kernel is looked at again, in milliseconds; only whether it is idle. */
@@ -82,6 +82,7 @@ export class NotebookLink implements IDisposable {
   /** Look again at a kernel where something was missing. */
   retry(): void {
     this._failed = null;
+    this._client?.probe();
     if (this.feed.state.is === 'failed') {
       void this.feed.open();
     }
@@ -204,9 +205,14 @@ export class NotebookLink implements IDisposable {
   }
 
   private async _load(client: KernelClient): Promise<void> {
-    await client.probed;
+    const isAnswered = await client.probed;
     if (client === this._client && !client.isHeard) {
-      await this._loadInto(client);
+      if (isAnswered) {
+        await this._loadInto(client);
+      } else {
+        this._failed = SILENT;
+        this._become(SILENT);
+      }
     }
     this._isLoading = false;
     const isFree = client.kernel.status === 'idle' && !this._failed;

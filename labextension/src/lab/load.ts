@@ -4,6 +4,7 @@ import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
 import { PROTOCOL } from '../events';
+import { SilentError, unlessSilent } from '../silence';
 
 /**
  * How far a kernel is. `detail` says what to do; `command` is to be typed into a cell, or into a
@@ -33,7 +34,7 @@ const ANSWER = 'version';
 /** Load the extension; resolves when the kernel has answered. Never rejects. */
 export async function load(kernel: Kernel.IKernelConnection): Promise<Loading> {
   try {
-    const { language_info: language } = await kernel.info;
+    const { language_info: language } = await unlessSilent(kernel, kernel.info);
     if (language.name !== 'python') {
       return otherLanguage(language.name);
     }
@@ -45,8 +46,11 @@ export async function load(kernel: Kernel.IKernelConnection): Promise<Loading> {
       stop_on_error: false,
       user_expressions: { [ANSWER]: EXPRESSION }
     });
-    return readReply((await future.done).content);
+    return readReply((await unlessSilent(kernel, future.done)).content);
   } catch (error) {
+    if (error instanceof SilentError) {
+      return SILENT;
+    }
     return { ...DEAD, detail: `${DEAD.detail} (${String(error)})` };
   }
 }
@@ -113,6 +117,13 @@ const DEAD = {
   detail: 'Restart it (Kernel menu); the conversation is kept.',
   command: null
 } as const satisfies Loading;
+
+export const SILENT: Loading = {
+  is: 'missing',
+  title: 'The kernel does not answer.',
+  detail: 'Try again, or restart it (Kernel menu); the conversation is kept.',
+  command: null
+};
 
 const CUT_OFF = {
   is: 'missing',
