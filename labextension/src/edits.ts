@@ -10,7 +10,7 @@
 import { Chunk } from '@codemirror/merge';
 import { Text } from '@codemirror/state';
 
-import type { IConversation, IToolEdit, ITurn } from './conversation';
+import type { IConversation, IToolEdit, ITurn, LogEntry } from './conversation';
 import type { CellType, ICellChange, IQuestion } from './panel';
 
 interface IAsked {
@@ -398,18 +398,34 @@ export interface IMadeEdit {
 }
 
 /** Return the newest edit of each cell that is not undone, by the cell's id. */
-export function madeEdits(
-  conversation: Pick<IConversation, 'log' | 'live'>
-): ReadonlyMap<string, IMadeEdit> {
+export function madeEdits({
+  log,
+  live
+}: Pick<IConversation, 'log' | 'live'>): ReadonlyMap<string, IMadeEdit> {
+  const settled = settledEdits(log);
+  const now = live ? editsIn(live) : [];
+  return now.length === 0
+    ? settled
+    : new Map([...settled, ...now.map(made => [made.cellId, made] as const)]);
+}
+
+/** Of each log, which never changes: it is read once, however much is said behind it. */
+const settledIn = new WeakMap<readonly LogEntry[], ReadonlyMap<string, IMadeEdit>>();
+
+function settledEdits(log: readonly LogEntry[]): ReadonlyMap<string, IMadeEdit> {
+  const known = settledIn.get(log);
+  if (known) {
+    return known;
+  }
   const found = new Map<string, IMadeEdit>();
-  const { log, live } = conversation;
-  for (const entry of live ? [...log, live] : log) {
+  for (const entry of log) {
     if (entry.kind === 'turn') {
       for (const made of editsIn(entry)) {
         found.set(made.cellId, made);
       }
     }
   }
+  settledIn.set(log, found);
   return found;
 }
 

@@ -74,14 +74,12 @@ TOLD = """async () => {
 LOAD = """async () => {
   const log = document.querySelector('.jctx-notebook:not([hidden]) .jctx-log');
   let presses = 0;
-  for (let more; (more = log.querySelector('.jctx-earlier button')); presses += 1) {
-    const before = log.querySelectorAll('.jctx-turn').length;
-    more.click();
-    await new Promise(done => {
-      const look = () => log.querySelectorAll('.jctx-turn').length > before
-        ? done() : requestAnimationFrame(look);
-      look();
-    });
+  for (let more; (more = log.querySelector('.jctx-earlier button')); ) {
+    if (!more.disabled) {
+      more.click();
+      presses += 1;
+    }
+    await new Promise(requestAnimationFrame);
   }
   return presses;
 }"""

@@ -127,9 +127,12 @@ export class CellEdits implements IDisposable {
         this._keepWord(proposal, decision.its);
       }
     }
-    this._made = madeEdits(conversation);
-    for (const { toolUseId } of this._made.values()) {
-      this._known.add(toolUseId);
+    const made = madeEdits(conversation);
+    if (made !== this._made) {
+      this._made = made;
+      for (const { toolUseId } of made.values()) {
+        this._known.add(toolUseId);
+      }
     }
     const stood = this._standing;
     this._standing = this._stands();

@@ -34,9 +34,12 @@ export function findRoom(context: Sized): { readonly free: number; readonly rese
   return { free: room - reserve, reserve };
 }
 
+/** Made once: `toLocaleString` looks its locale up at each number. */
+const COUNT = new Intl.NumberFormat('en-US');
+
 /** 81,930 */
 export function formatCount(tokens: number): string {
-  return tokens.toLocaleString('en-US');
+  return COUNT.format(tokens);
 }
 
 /** 640, 8.2k, 81.9k, 200k, 1.2M: at most three digits before the unit, one after the point. */

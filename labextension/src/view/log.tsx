@@ -2,8 +2,9 @@
 
 import * as React from 'react';
 
-import type { Aside, IConversation, LogEntry } from '../conversation';
+import type { Aside, IConversation, ITurn, LogEntry } from '../conversation';
 import type { IContext } from '../events';
+import type { IQuestion } from '../panel';
 import { Compaction } from './compaction';
 import { ask, reasonOf, usePlace } from './context';
 import { findLast, useLatest } from './frame';
@@ -11,6 +12,8 @@ import { DownIcon } from './icons';
 import { Failed, Note, Refusal, Shown } from './notes';
 import { Permission } from './permission';
 import { Remembered } from './plan';
+import { keysOf, sliceOf, stretchesOf, withLive } from './stretches';
+import type { IKeyed } from './stretches';
 import { Turn } from './turn';
 import { isTurn } from './words';
 
@@ -39,7 +42,9 @@ export function Log(props: ILog): React.ReactElement {
   const node = React.useRef<HTMLDivElement>(null);
   const inner = React.useRef<HTMLDivElement>(null);
   const { isAtEnd, toEnd, onScroll } = useEnd(node, inner, log.length > 0 || live !== null);
-  const known = useKnown(log);
+  const list = React.useMemo(() => keysOf(log), [log]);
+  const known = useKnown(list, conversation);
+  const { drawn, isDrawing } = useDrawn(list);
   const window = context?.window_tokens ?? null;
   const reserve = context?.reserve_tokens ?? null;
   const drawAside = React.useCallback(
@@ -68,33 +73,10 @@ export function Log(props: ILog): React.ReactElement {
     [window, reserve]
   );
   const lastTurn = live ?? findLast(log, isTurn);
-  const draw = (key: string, entry: LogEntry): React.ReactNode => {
-    const isAsked = entry === lastTurn && question !== null;
-    return entry.kind === 'turn' ? (
-      <Turn
-        key={key}
-        turn={entry}
-        isLive={entry === live}
-        isLast={entry === lastTurn}
-        question={isAsked ? question : null}
-        takesFocus={isAsked && takesFocus}
-        drawAside={drawAside}
-        edit={edit}
-      />
-    ) : (
-      <div key={key} className="jctx-aside">
-        {drawAside(entry, !known.has(key))}
-      </div>
-    );
-  };
   // While the running turn grows, what is settled is not even looked at.
-  const isIdle = live === null;
-  const settled = React.useMemo(
-    () => keysOf(log).map(({ key, entry }) => draw(key, entry)),
-    // `draw` reads no more than these of what can change
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-    [log, isIdle, isIdle && question, isIdle && takesFocus, drawAside, edit]
-  );
+  const settled = React.useMemo(() => stretchesOf(drawn), [drawn]);
+  const stretches = live ? withLive(settled, live) : settled;
+  const asked = lastTurn ? question : null;
   return (
     <div className="jctx-main">
       <div
@@ -109,11 +91,26 @@ export function Log(props: ILog): React.ReactElement {
       >
         <div ref={inner}>
           {conversation.hasEarlier && addEarlier && (
-            <Earlier before={conversation.firstTurn ?? 0} add={addEarlier} />
+            <Earlier before={conversation.firstTurn ?? 0} add={addEarlier} isDrawing={isDrawing} />
           )}
-          {isIdle && log.length === 0 && first}
-          {settled}
-          {live && draw(`turn ${live.turn}`, live)}
+          {live === null && log.length === 0 && first}
+          {stretches.map(({ key, entries }, at) => {
+            const isLast = at === stretches.length - 1; // asides stand in their turn's
+            return (
+              <Stretch
+                key={key}
+                entries={entries}
+                isPast={!isLast}
+                lastTurn={isLast ? lastTurn : undefined}
+                isLive={isLast && live !== null}
+                question={isLast ? asked : null}
+                takesFocus={isLast && asked !== null && takesFocus}
+                known={known}
+                drawAside={drawAside}
+                edit={edit}
+              />
+            );
+          })}
           {closed && question === null && live && (
             <div className="jctx-closed small quiet">{closed}</div>
           )}
@@ -135,6 +132,65 @@ export function Log(props: ILog): React.ReactElement {
   );
 }
 
+interface IStretchView {
+  entries: readonly IKeyed[];
+  /** Whether all of it is over: out of sight it is skipped as one. */
+  isPast: boolean;
+  /** The newest turn of the conversation, where it stands here. */
+  lastTurn: ITurn | undefined;
+  isLive: boolean;
+  question: IQuestion | null;
+  takesFocus: boolean;
+  known: IKnown | null;
+  drawAside: (aside: Aside, isNew: boolean) => React.ReactNode;
+  edit: (text: string) => void;
+}
+
+const Stretch = React.memo(function Stretch(props: IStretchView): React.ReactElement {
+  const { entries, isPast, lastTurn, isLive, question, takesFocus, known, drawAside, edit } = props;
+  return (
+    <div
+      className={isPast ? 'jctx-stretch past' : 'jctx-stretch'}
+      style={{ '--jctx-turns': entries.length } as React.CSSProperties}
+    >
+      {entries.map(({ key, entry, turn }) => {
+        const isLast = entry === lastTurn;
+        return entry.kind === 'turn' ? (
+          <Turn
+            key={key}
+            turn={entry}
+            isLive={isLast && isLive}
+            isLast={isLast}
+            question={isLast ? question : null}
+            takesFocus={isLast && takesFocus}
+            drawAside={drawAside}
+            edit={edit}
+          />
+        ) : (
+          <div key={key} className="jctx-aside">
+            {drawAside(entry, isNew(known, key, turn))}
+          </div>
+        );
+      })}
+    </div>
+  );
+}, isSameStretch);
+
+function isSameStretch(one: IStretchView, other: IStretchView): boolean {
+  const { entries, ...rest } = one;
+  const isSame =
+    entries === other.entries ||
+    (entries.length === other.entries.length &&
+      entries.every(({ key, entry }, at) => {
+        const now = other.entries[at];
+        return now?.key === key && now.entry === entry;
+      }));
+  return (
+    isSame &&
+    Object.entries(rest).every(([name, value]) => other[name as keyof IStretchView] === value)
+  );
+}
+
 /** How a question ended that nobody answered here; of an answer given here the step's row tells. */
 function closedLine(closed: IConversation['closed']): string {
   if (closed?.how === 'expired') {
@@ -150,16 +206,12 @@ function moveByRow(event: React.KeyboardEvent<HTMLElement>): void {
   if (row.tagName !== 'SUMMARY' || !details || event.ctrlKey || event.altKey || event.metaKey) {
     return;
   }
-  const rows = [...event.currentTarget.querySelectorAll('summary')].filter(
-    one => one.getClientRects().length > 0
-  );
-  const at = rows.indexOf(row);
   switch (event.key) {
     case 'ArrowDown':
-      rows[at + 1]?.focus();
+      nextRow(event.currentTarget, row, 1)?.focus();
       break;
     case 'ArrowUp':
-      rows[at - 1]?.focus();
+      nextRow(event.currentTarget, row, -1)?.focus();
       break;
     case 'ArrowRight':
     case 'ArrowLeft':
@@ -169,6 +221,16 @@ function moveByRow(event: React.KeyboardEvent<HTMLElement>): void {
       return;
   }
   event.preventDefault();
+}
+
+/** The nearest row that can be seen; of those farther away the browser is not asked. */
+function nextRow(log: HTMLElement, row: HTMLElement, by: 1 | -1): HTMLElement | undefined {
+  const rows = [...log.querySelectorAll('summary')];
+  let at = rows.indexOf(row) + by;
+  while (rows[at]?.getClientRects().length === 0) {
+    at += by;
+  }
+  return rows[at];
 }
 
 /** A turn that a summary replaced: to be read, not to be taken back. */
@@ -189,29 +251,65 @@ function nothing(): null {
   return null;
 }
 
-/** A key for each entry that stays when turns come in front: asides are counted from their turn. */
-function keysOf(entries: readonly LogEntry[]): { key: string; entry: LogEntry }[] {
-  let turn = 'start';
-  let behind = 0;
-  return entries.map(entry => {
-    if (entry.kind === 'turn') {
-      turn = `turn ${entry.turn}`;
-      behind = 0;
-      return { key: turn, entry };
-    }
-    behind += 1;
-    if (entry.kind === 'compaction' && entry.n !== null) {
-      return { key: `compaction ${entry.n}`, entry };
-    }
-    return { key: `${turn} + ${behind}`, entry };
-  });
+/** What was there when the conversation was: it is read, not announced. */
+interface IKnown {
+  readonly keys: ReadonlySet<string>;
+  /** What stands before this turn comes by "Show earlier turns". */
+  readonly firstTurn: number;
 }
 
-/** Keys of the entries that were there when the panel was: they are read, not announced. */
-function useKnown(log: readonly LogEntry[]): ReadonlySet<string> {
-  const known = React.useRef<ReadonlySet<string> | null>(null);
-  known.current ??= new Set(keysOf(log).map(({ key }) => key));
+function useKnown(list: readonly IKeyed[], { epoch, firstTurn }: IConversation): IKnown | null {
+  const known = React.useRef<IKnown | null>(null);
+  if (epoch !== null || list.length > 0) {
+    known.current ??= { keys: new Set(list.map(({ key }) => key)), firstTurn: firstTurn ?? 0 };
+  }
   return known.current;
+}
+
+function isNew(known: IKnown | null, key: string, turn: number): boolean {
+  return known !== null && !known.keys.has(key) && turn >= known.firstTurn;
+}
+
+interface IDrawn {
+  readonly drawn: readonly IKeyed[];
+  /** Whether some are still to be drawn. */
+  readonly isDrawing: boolean;
+}
+
+/** Turns that come in front are drawn a few a frame, the first of them first: none waits long. */
+function useDrawn(list: readonly IKeyed[]): IDrawn {
+  const front = list[0]?.entry;
+  const [known, setKnown] = React.useState(front);
+  // Entries from `at` to the one that was in front are not drawn yet.
+  const [gap, setGap] = React.useState<{ at: number; until: LogEntry } | null>(null);
+  const indexOf = (entry: LogEntry | undefined): number =>
+    list.findIndex(one => one.entry === entry);
+  if (known !== front) {
+    setKnown(front);
+    const end = known ? indexOf(known) : -1;
+    setGap(known && end > 0 ? { at: sliceOf(list, 0, end), until: known } : null);
+  }
+  const end = gap ? indexOf(gap.until) : -1;
+  const isDrawing = gap !== null && gap.at < end;
+  const next = isDrawing ? { ...gap, at: gap.at + sliceOf(list, gap.at, end) } : null;
+  const draw = useLatest(() => {
+    setGap(next);
+  });
+  React.useEffect(() => {
+    if (!isDrawing) {
+      return;
+    }
+    const frame = requestAnimationFrame(draw);
+    return () => {
+      cancelAnimationFrame(frame);
+    };
+  }, [isDrawing, gap, draw]);
+  const at = isDrawing ? gap.at : 0;
+  const drawn = React.useMemo(
+    () => (isDrawing ? [...list.slice(0, at), ...list.slice(end)] : list),
+    [list, isDrawing, at, end]
+  );
+  return { drawn, isDrawing };
 }
 
 interface IEnd {
@@ -250,9 +348,6 @@ function useEnd(
     }
     height.current = log.scrollHeight;
   });
-  React.useLayoutEffect(() => {
-    onGrow(); // what React put there; what the host draws later is seen by the observer
-  });
   React.useEffect(() => {
     const observer = new ResizeObserver(() => {
       onGrow();
@@ -288,10 +383,13 @@ function useEnd(
 
 function Earlier({
   before,
-  add
+  add,
+  isDrawing
 }: {
   before: number;
   add: (answer: unknown) => void;
+  /** Whether what it brought is not all there yet. */
+  isDrawing: boolean;
 }): React.ReactElement {
   const { host } = usePlace();
   const [isAsked, setIsAsked] = React.useState(false);
@@ -301,7 +399,7 @@ function Earlier({
       <button
         type="button"
         className="text"
-        disabled={isAsked}
+        disabled={isAsked || isDrawing}
         onClick={() => {
           setIsAsked(true);
           ask(host, 'earlier', { before, turns: TURNS })

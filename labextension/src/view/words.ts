@@ -40,9 +40,11 @@ export function formatMoney(usd: number | null): string {
   return usd !== 0 && usd < 0.005 ? '<$0.01' : `$${usd.toFixed(2)}`;
 }
 
+const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+
 /** 11:51, where the reader is. */
 export function formatTime(at: number): string {
-  return new Date(at * 1000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+  return TIME.format(at * 1000);
 }
 
 export function count(number: number, noun: string): string {
