@@ -261,8 +261,10 @@ class CellRenderer:
         if self._retry is not None:
             display, retry, end = self._retry
             self._retry = None
-            was_stopped = isinstance(event, TurnFinished) and self._clock() < end
-            display.show(*_quiet(words.retried_line(retry, was_stopped=was_stopped)), kind=LINE)
+            left = end - self._clock()
+            was_stopped = isinstance(event, TurnFinished) and left > 0
+            line = words.retried_line(retry, left, was_stopped=was_stopped)
+            display.show(*_quiet(line), kind=LINE)
 
     def _finish(self, event: TurnFinished) -> None:
         for display, began in self._tools.values():

@@ -88,8 +88,9 @@ class TerminalRenderer:
         if not isinstance(event, quiet) and self._retry is not None:
             retry, end = self._retry
             self._end_live()
-            was_stopped = isinstance(event, TurnFinished) and self._clock() < end
-            self.line(words.retried_line(retry, was_stopped=was_stopped))
+            left = end - self._clock()
+            was_stopped = isinstance(event, TurnFinished) and left > 0
+            self.line(words.retried_line(retry, left, was_stopped=was_stopped))
             self._retry = None
         match event:
             case StepStarted():

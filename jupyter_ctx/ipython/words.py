@@ -194,12 +194,12 @@ def retry_lines(event: RetryScheduled, seconds_left: float) -> tuple[str, str]:
     )
 
 
-def retried_line(event: RetryScheduled, *, was_stopped: bool = False) -> str:
-    """Return what stays of a countdown, also of one that was stopped before its end."""
+def retried_line(event: RetryScheduled, seconds_left: float, *, was_stopped: bool) -> str:
+    """Return what stays of a countdown, also of one that was ended or stopped before its end."""
     reason = event.reason.strip().rstrip(".")
     if was_stopped:
         return f"{reason}. Not tried again."
-    return f"{reason}. Tried again after {duration(event.wait_s)}."
+    return f"{reason}. Tried again after {duration(event.wait_s - max(0.0, seconds_left))}."
 
 
 def plan_line(items: Sequence[PlanItem]) -> str:

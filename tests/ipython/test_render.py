@@ -216,8 +216,14 @@ def test_a_call_under_way_when_stopped_says_so(renderer: CellRenderer, cell: Cel
     assert cell.plain[0] == "Ran code, 1 line: f() · stopped"
 
 
-def test_retries_count_down_in_one_place(renderer: CellRenderer, cell: Cell, clock: Clock) -> None:
-    """The countdown is renewed each second in one display, and leaves one quiet line."""
+@pytest.mark.parametrize(("waited", "told"), [(12, "12 s"), (31, "30 s")])
+def test_retries_count_down_in_one_place(
+    renderer: CellRenderer, cell: Cell, clock: Clock, waited: int, told: str
+) -> None:
+    """The countdown is renewed each second in one display, and leaves one quiet line.
+
+    It tells how long was waited, also where that was ended early.
+    """
     show(renderer, StepStarted(1, 5))
     show(renderer, RetryScheduled(1, 5, 2, 8, 18.0, "Anthropic is overloaded (529)"))
     assert cell.plain[0].startswith("Anthropic is overloaded (529). Next try in 0:18.\nTry 2 of 8")
@@ -225,9 +231,10 @@ def test_retries_count_down_in_one_place(renderer: CellRenderer, cell: Cell, clo
     assert renderer.tick() == 1.0
     assert "0:11" in cell.plain[0]
     show(renderer, RetryScheduled(1, 5, 3, 8, 30.0, "Anthropic is overloaded (529)"))
+    clock.now += waited
     show(renderer, *text("ok"))
 
-    assert cell.plain == ["Anthropic is overloaded (529). Tried again after 30 s.", "ok"]
+    assert cell.plain == [f"Anthropic is overloaded (529). Tried again after {told}.", "ok"]
 
 
 def test_compactions_and_notes(renderer: CellRenderer, cell: Cell) -> None:

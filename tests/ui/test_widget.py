@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.fake_anthropic import FakeAnthropic, Hold, call, reply
+from tests.fake_anthropic import FakeAnthropic, Hold, call, reply, status
 from tests.fake_anthropic.script import Given
 from tests.ipython.hostile import HOSTILE
 
@@ -83,9 +83,11 @@ def saved(lab: LabServer, page: NotebookPage, name: str) -> nbformat.NotebookNod
 def test_a_turn_is_live_and_then_static(lab: LabServer, opened: Open) -> None:
     """Run line, call, question and Stop are in the cell while it blocks; then plain Markdown is.
 
-    The question is answered and the turn stopped by clicks, and the file knows of no widget.
+    A wait for the provider is ended, the question answered and the turn stopped by clicks, and the
+    file knows of no widget.
     """
     script: list[Given] = [
+        status(429, retry_after=240),
         reply("Let me look.", call("run_code", code="x = 6 * 7")),
         reply("It is *slow*", Hold("slow"), "."),
     ]
@@ -93,9 +95,10 @@ def test_a_turn_is_live_and_then_static(lab: LabServer, opened: Open) -> None:
         page = opened("live.ipynb", server, "%agent Go on", "print(x)")
         page.start_cell(1)
         live = WidgetPanel(page, 1)
+        live.root.get_by_role("button", name="Try now").click(timeout=TURN_MS)
         expect(live.question).to_contain_text("x = 6 * 7", timeout=TURN_MS)
         expect(live.run_line).to_contain_text("Waiting for you")
-        expect(live.root).to_contain_text("Let me look.")
+        expect(page.output_area(1)).to_contain_text("Let me look.")
         live.allow()
         server.wait_held("slow", 60)
         page.page.wait_for_function(BUSY)

@@ -85,16 +85,6 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
   const { host } = usePlace();
   const [left, setLeft] = React.useState(() => leftOf(retry, host.now()));
   const [failed, setFailed] = React.useState('');
-  const [tried, setTried] = React.useState(0);
-  const { turn, step, attempt } = retry;
-  const tryNow = (): void => {
-    setTried(attempt);
-    setFailed('');
-    ask(host, 'try_now', { turn, step, attempt }).catch((error: unknown) => {
-      setTried(0);
-      setFailed(reasonOf(error));
-    });
-  };
   React.useEffect(() => {
     const timer = setInterval(() => {
       setLeft(leftOf(retry, host.now()));
@@ -124,12 +114,10 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
         <i style={{ width: `${share}%` }} />
       </div>
       <div className="small quiet">
-        {`Try ${attempt} of ${retry.attempts}. Nothing is lost: step ${step} starts again where it was.`}
+        {`Try ${retry.attempt} of ${retry.attempts}. Nothing is lost: step ${retry.step} starts again where it was.`}
       </div>
       <div className="btns">
-        <button type="button" className="plain" disabled={tried === attempt} onClick={tryNow}>
-          Try now
-        </button>
+        <TryNow retry={retry} tell={setFailed} />
         <button
           type="button"
           className="plain stop"
@@ -145,6 +133,36 @@ export function Retry({ retry }: { retry: IRetryPart }): React.ReactElement {
       </div>
       {failed !== '' && <div role="alert">{failed}</div>}
     </section>
+  );
+}
+
+/** Ends the wait before a try; `tell` gets the words of what failed, "" before. */
+export function TryNow({
+  retry,
+  tell
+}: {
+  retry: IRetryPart;
+  tell: (failed: string) => void;
+}): React.ReactElement {
+  const { host } = usePlace();
+  const [tried, setTried] = React.useState(0);
+  const { turn, step, attempt } = retry;
+  return (
+    <button
+      type="button"
+      className="plain"
+      disabled={tried === attempt}
+      onClick={() => {
+        setTried(attempt);
+        tell('');
+        ask(host, 'try_now', { turn, step, attempt }).catch((error: unknown) => {
+          setTried(0);
+          tell(reasonOf(error));
+        });
+      }}
+    >
+      Try now
+    </button>
   );
 }
 

@@ -11,6 +11,7 @@ import { ask, reasonOf, usePlace } from '../view/context';
 import { useDrawing } from '../view/drawing';
 import { Gauge } from '../view/gauge';
 import { StopIcon } from '../view/icons';
+import { TryNow } from '../view/notes';
 import { Permission } from '../view/permission';
 import { Rows } from '../view/steps';
 import { formatClock, runLine } from '../view/words';
@@ -62,6 +63,7 @@ function RunLine({ conversation, state, children }: IRunLine): React.ReactElemen
   const [stopping, setStopping] = React.useState<number | null>(null);
   const [failed, setFailed] = React.useState('');
   const turn = live?.turn ?? 0;
+  const last = live?.parts.at(-1);
   const isStopping = stopping === turn;
   const activity = activityOf(conversation);
   const stop = (): void => {
@@ -83,6 +85,7 @@ function RunLine({ conversation, state, children }: IRunLine): React.ReactElemen
         </span>
         <Clock live={live} />
         {children}
+        {last?.kind === 'retry' && !last.isOver && <TryNow retry={last} tell={setFailed} />}
         <button
           type="button"
           className="plain stop"
