@@ -1,3 +1,4 @@
+import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -6,6 +7,7 @@ import { KernelClient } from '../client';
 import type { Respond } from '../client';
 import { PART_CHARS } from '../events';
 import type { IPart, IRequest } from '../events';
+import { NotebookLink } from '../lab/link';
 import { SILENT, load as loadInto } from '../lab/load';
 import { SILENT_MS } from '../silence';
 import type { PanelEvent } from '../state';
@@ -402,5 +404,49 @@ describe('a kernel that does not answer', () => {
     const loading = loadInto(asked as unknown as Kernel.IKernelConnection);
     await vi.advanceTimersByTimeAsync(SILENT_MS);
     expect(await loading).toBe(SILENT);
+  });
+
+  it('is said to be silent in the panel, and is loaded once it says something', async () => {
+    const kernel = new FakeKernel();
+    let reply = new Promise<unknown>(() => undefined);
+    let runs = 0;
+    Object.assign(kernel, {
+      info: Promise.resolve({ language_info: { name: 'python' } }),
+      requestExecute: () => ({ done: ((runs += 1), reply) })
+    });
+    const context = {
+      session: { kernel },
+      kernelChanged: new Signal<object, void>({}),
+      statusChanged: new Signal<object, string>({}),
+      connectionStatusChanged: new Signal<object, string>({})
+    };
+    const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
+      ok: true,
+      result: {}
+    }));
+    ofNotebook.show();
+    await vi.advanceTimersByTimeAsync(SILENT_MS - 1);
+    expect(ofNotebook.loading.is).toBe('loading');
+    await vi.advanceTimersByTimeAsync(100 * SILENT_MS);
+    expect(ofNotebook.loading).toBe(SILENT);
+    expect(runs).toBe(1);
+
+    reply = new Promise(resolve => {
+      const content = { status: 'aborted' };
+      setTimeout(() => {
+        kernel.announce({ version: 1, type: 'hello', epoch: 'e', package_version: '1.0' });
+        resolve({ content });
+      }, SILENT_MS / 2);
+    });
+    for (const status of ['busy', 'idle']) {
+      kernel.status = status;
+      context.statusChanged.emit(status);
+      kernel.statusChanged.emit(status);
+      await vi.advanceTimersByTimeAsync(0);
+    }
+    expect(runs).toBe(2);
+    await vi.advanceTimersByTimeAsync(SILENT_MS);
+    expect(ofNotebook.loading).toEqual({ is: 'loaded' });
+    ofNotebook.dispose();
   });
 });

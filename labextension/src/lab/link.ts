@@ -33,7 +33,7 @@ export class NotebookLink implements IDisposable {
       }
     );
     context.kernelChanged.connect(this._follow, this);
-    context.statusChanged.connect(this._advance, this);
+    context.statusChanged.connect(this._onStatus, this);
     context.connectionStatusChanged.connect(this._onConnection, this);
     this._follow();
   }
@@ -107,7 +107,7 @@ export class NotebookLink implements IDisposable {
     }
     this._isDisposed = true;
     this._context.kernelChanged.disconnect(this._follow, this);
-    this._context.statusChanged.disconnect(this._advance, this);
+    this._context.statusChanged.disconnect(this._onStatus, this);
     this._context.connectionStatusChanged.disconnect(this._onConnection, this);
     if (this._timer !== null) {
       clearTimeout(this._timer);
@@ -159,6 +159,15 @@ export class NotebookLink implements IDisposable {
         this._become({ is: 'loaded' });
         void this.feed.open();
       }
+      this._advance();
+    }
+  }
+
+  /** A kernel that did not answer, and now says something, is asked anew. */
+  private _onStatus(): void {
+    if (this._failed === SILENT) {
+      this.retry();
+    } else {
       this._advance();
     }
   }
