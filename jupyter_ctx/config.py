@@ -116,8 +116,8 @@ class Settings:
     )
     tail_tokens: int = _setting(
         12_000,
-        "The newest steps kept verbatim at a compaction; at most 6 % of the window, none under "
-        "9,000 tokens.",
+        "The newest steps kept verbatim at a compaction; at most 6 % of the window, 4.5 % under "
+        "100,000 tokens, none under 9,000.",
         unit="tokens",
         zero="no tail",
     )

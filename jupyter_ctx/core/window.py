@@ -35,6 +35,10 @@ RAISED_SHARE, RAISED_TOKENS = 0.25, 50_000
 GROWTH_SHARE = 0.10
 _SHARE = 0.05
 _SHARES = {"tail_tokens": 0.06}
+# A window that is filled often pays for its tail as often: on 64,000 the replay cost 1.18 x the
+# cheapest rule with 6 %, 1.15 x with 4.5 %.
+MIDDLE_WINDOW = 100_000
+_MIDDLE_SHARES = {"tail_tokens": 0.045}
 # The newest step, which was not yet sent, stays in any case; each result stands in `turn-<n>` too.
 _SMALL_SHARES = {"summary_tokens": 0.04, "tail_tokens": 0.0, "results_tokens": 0.0125}
 
@@ -149,16 +153,17 @@ def output_limit(
 def share_of(limits: Limits, name: str, window: int | None) -> int:
     """Return the budget that the setting `name` makes on that window, in tokens.
 
-    A default is at most 5 % of the window, that of the tail 6 %; on a small window there is no
-    tail, a summary has 4 %, and the stored results 1.25 %. One that was set to something else may
-    take 50,000, at most 25 % of the window.
+    A default is at most 5 % of the window, that of the tail 6 %, 4.5 % under 100,000; on a small
+    window there is no tail, a summary has 4 %, and the stored results 1.25 %. One that was set to
+    something else may take 50,000, at most 25 % of the window.
     """
     setting: int = getattr(limits, name)
     fraction = _SHARES.get(name, _SHARE)
     if setting != getattr(DEFAULTS, name):
         setting, fraction = min(setting, RAISED_TOKENS), RAISED_SHARE
-    elif window is not None and window < SMALL_WINDOW:
-        fraction = _SMALL_SHARES.get(name, fraction)
+    elif window is not None:
+        fraction = _MIDDLE_SHARES.get(name, fraction) if window < MIDDLE_WINDOW else fraction
+        fraction = _SMALL_SHARES.get(name, fraction) if window < SMALL_WINDOW else fraction
     return setting if window is None else min(setting, math.floor(window * fraction))
 
 

@@ -142,13 +142,14 @@ def test_shares() -> None:
     assert share_of(raised, "instructions_tokens", None) == 50_000
     assert share_of(raised, "instructions_tokens", 1_000_000) == 50_000
     assert share_of(Limits(), "tail_tokens", 100_000) == 6_000
+    assert share_of(Limits(), "tail_tokens", 64_000) == 2_880
     assert summary_budget(Limits(), 10_000) == 500
     assert summary_budget(Limits(), 1_000_000) == 3_000
 
 
 def test_shares_of_a_small_window() -> None:
     """Under 9,000 tokens: no tail but one that was set, a shorter summary, few results named."""
-    assert share_of(Limits(), "tail_tokens", 9_000) == 540
+    assert share_of(Limits(), "tail_tokens", 9_000) == 405
     assert share_of(Limits(), "tail_tokens", 8_999) == 0
     assert share_of(Limits(tail_tokens=400), "tail_tokens", 8_000) == 400
     assert share_of(Limits(), "results_tokens", 9_000) == 450
