@@ -21,7 +21,8 @@ _MACROS = (
     "href|url|class|style|cssId|data|html[A-Za-z]*|includegraphics|require|unicode|mmlToken|"
     "bbox|texttip|mathtip|toggle|def|gdef|edef|xdef|let|futurelet|global|newcommand|renewcommand|"
     "providecommand|newenvironment|renewenvironment|DeclareMathOperator|DeclarePairedDelimiters?|"
-    "DeclarePairedDelimitersX|DeclarePairedDelimitersXPP|Newextarrow|label|ref|eqref|csname|char"
+    "DeclarePairedDelimitersX|DeclarePairedDelimitersXPP|Newextarrow|mathtoolsset|newtagform|"
+    "renewtagform|usetagform|definecolor|label|ref|eqref|csname|char"
 )
 ACTIVE_MACRO = re.compile(rf"\\({_MACROS})(?![A-Za-z])")
 # What JupyterLab's own scan takes for an end of TeX or for its place holders, in code too.
