@@ -392,23 +392,20 @@ function Earlier({
   isDrawing: boolean;
 }): React.ReactElement {
   const { host } = usePlace();
-  const [isAsked, setIsAsked] = React.useState(false);
+  const [asked, setAsked] = React.useState<number | null>(null); // no page is asked for twice
   const [failed, setFailed] = React.useState('');
   return (
     <div className="jctx-earlier">
       <button
         type="button"
         className="text"
-        disabled={isAsked || isDrawing}
+        disabled={asked === before || isDrawing}
         onClick={() => {
-          setIsAsked(true);
-          ask(host, 'earlier', { before, turns: TURNS })
-            .then(add, (error: unknown) => {
-              setFailed(reasonOf(error));
-            })
-            .finally(() => {
-              setIsAsked(false);
-            });
+          setAsked(before);
+          ask(host, 'earlier', { before, turns: TURNS }).then(add, (error: unknown) => {
+            setAsked(null);
+            setFailed(reasonOf(error));
+          });
         }}
       >
         Show earlier turns
