@@ -198,7 +198,7 @@ def test_w11_no_loop_where_nothing_can_be_gained(fake, case):
     tools, script = FakeTools(), [*steps(40, 60), "Done."]
     if case == "reinjected":
         tools = FakeTools(full_kernel())
-        more = {"reserve_tokens": 8_000, "cells_tokens": 3_000, "inventory_tokens": 3_000}
+        more = {"reserve_tokens": 8_000, "cells_tokens": 6_000, "inventory_tokens": 6_000}
     elif case == "prefix":
         tools = wide_tools()
         prompts = ["Count.", "And?"]

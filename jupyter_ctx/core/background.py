@@ -31,6 +31,7 @@ from .compaction_plan import (
     expected_head_tokens,
     find_cut,
     find_plan,
+    frees_enough,
     is_worth_it,
     must_lighten,
 )
@@ -108,10 +109,8 @@ def _makes_room(engine: Engine, draft: Draft) -> bool:
     Much may have come since it was begun; then a summary of all of it is better.
     """
     meter, window, reserve = engine.meter, engine.window, engine.reserve
-    view, is_later = engine.transcript.view, engine.transcript.active_compaction is not None
-    cut = _cut_now(engine, draft)
-    dropped = sum(map(meter.estimate_message, view[1 if is_later else 0 : cut]))
-    if dropped < engine.limits.least_gain * engine.used.total:
+    view, cut = engine.transcript.view, _cut_now(engine, draft)
+    if not frees_enough(engine, cut):
         return False
     if window is None or reserve is None:
         return True

@@ -73,18 +73,29 @@ def find_plan(engine: Engine, trigger: Trigger, *, drops_images: bool = False) -
 def is_worth_it(engine: Engine) -> bool:
     """Say whether a compaction that is due would free enough to be run.
 
-    After an earlier one it must drop `least_gain` of what is used beside that one's message, which
-    comes back as long as it was (an estimate, so × 1.15): else compactions of no gain would
-    alternate with others.
+    After an earlier one it must drop enough beside that one's message, which comes back as long as
+    it was: else compactions of no gain would alternate with others.
     """
     try:
         plan = find_plan(engine, "proactive")
     except NothingToDropError:
         return False
-    if engine.transcript.active_compaction is None:
-        return True
-    dropped = sum(map(engine.meter.estimate_message, engine.transcript.view[1 : plan.cut]))
-    return dropped >= SAFETY * engine.limits.least_gain * plan.used_tokens
+    return engine.transcript.active_compaction is None or frees_enough(engine, plan.cut)
+
+
+def frees_enough(engine: Engine, cut: int) -> bool:
+    """Say whether `least_gain` of what is used lies before `cut`: an estimate, so × 1.15.
+
+    Behind an earlier compaction the same is asked of the sum that one will be judged by: the
+    message it put in front and what stays, estimated, beside what is used.
+    """
+    meter, view, used = engine.meter, engine.transcript.view, engine.used.total
+    is_later = engine.transcript.active_compaction is not None
+    dropped = sum(map(meter.estimate_message, view[1 if is_later else 0 : cut]))
+    least = engine.limits.least_gain * used
+    if dropped < SAFETY * least:
+        return False
+    return not is_later or used - meter.estimate_request([*view[:1], *view[cut:]]) >= least
 
 
 def must_lighten(engine: Engine) -> bool:
