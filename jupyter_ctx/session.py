@@ -434,18 +434,24 @@ class Session:
                 self._prepare,
                 Budget(self.budget_tokens),
             )
+            is_listed = False  # under its prompt, for whoever lists the sessions meanwhile
             try:
                 async with aclosing(turn.run()) as events:
                     async for event in events:
+                        if turn.is_recorded and not is_listed:
+                            is_listed = True
+                            self._save_metadata()
                         if isinstance(event, TurnFinished):
                             for note in await self._finish_turn(event.turn):
+                                yield note
+                            self._save_metadata()  # before the end is told: then it is listed so
+                            for note in self._engine.take_notes():
                                 yield note
                         self._notice(event)
                         yield event
             finally:
                 if not turn.is_recorded:
                     self._notices = [*notices, *self._notices]
-            self._save_metadata()
             if self.last_turn is not None and self.last_turn.outcome != "failed":
                 background.try_to(background.watch, self._engine)
 
@@ -476,8 +482,8 @@ class Session:
                     yield event
             for note in self._engine.take_notes():
                 yield note
-            yield ContextChanged(self.transcript.turn)
             self._save_metadata()
+            yield ContextChanged(self.transcript.turn)
 
     async def _compact(self, attempt: Attempt) -> AsyncGenerator[CtxEvent, None]:
         await self._prepare()

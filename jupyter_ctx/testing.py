@@ -395,6 +395,7 @@ class MemoryStore:
             "tokens": tokens,
             "cost": cost,
             "updated": updated,
+            "turns": turns,
         }
 
 

@@ -8,7 +8,13 @@ import pytest
 
 from jupyter_ctx.config import Settings
 from jupyter_ctx.core.blocks import Opaque, text_of
-from jupyter_ctx.core.events import CompactionFailed, RetryScheduled, ThinkingDelta
+from jupyter_ctx.core.events import (
+    CompactionFailed,
+    RetryScheduled,
+    StepStarted,
+    ThinkingDelta,
+    TurnFinished,
+)
 from jupyter_ctx.core.ports import Denied, ModelFacts, TextPart, ThinkingPart
 from jupyter_ctx.core.redact import Redactor
 from jupyter_ctx.errors import BusyError, CompactionError, ConfigError, OverloadedError
@@ -17,6 +23,7 @@ from jupyter_ctx.testing import (
     FakeClock,
     FakeTools,
     InlineRunner,
+    MemoryStore,
     ScriptedModel,
     call,
     make_session,
@@ -136,6 +143,22 @@ async def test_a_fake_session_answers_in_a_notebook_too():
     """`ask` over fakes works where a loop runs already, as in a notebook's cell."""
     session = make_session(ScriptedModel(reply("It is 42.")))
     assert str(session.ask("What is 6 × 7?")) == "It is 42."
+
+
+def test_who_hears_of_a_turn_finds_it_stored():
+    """Title and turns are stored before the turn's first step, its tokens before its end is told."""
+    store, told = MemoryStore(), {}
+    session = make_session(ScriptedModel(reply(LONG), reply("Second.")), store=store)
+
+    def hear(event):
+        told.setdefault(type(event), []).append(dict(store.metadata))
+
+    session.ask("Count the rows.", on_event=hear)
+    session.ask("Again.", on_event=hear)
+    assert [at["turns"] for at in told[StepStarted]] == [1, 2]
+    assert {at["title"] for at in told[StepStarted]} == {"Count the rows."}
+    first, second = (at["tokens"] for at in told[TurnFinished])
+    assert 0 == told[StepStarted][0]["tokens"] < first == told[StepStarted][1]["tokens"] < second
 
 
 def test_an_error_of_ours_is_one_sentence():
