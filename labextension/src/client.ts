@@ -8,7 +8,7 @@ import { Calls } from './calls';
 import { parseMessage, PROTOCOL, split, TARGET } from './events';
 import type { Answer, IPart, IRequest } from './events';
 import { CallError } from './host';
-import { unlessSilent } from './silence';
+import { Activity, unlessSilent } from './silence';
 import type { PanelEvent } from './state';
 
 type CommInfoRequest = KernelMessage.ICommInfoRequestMsg & KernelMessage.IControlMessage;
@@ -45,11 +45,15 @@ export class KernelClient implements IDisposable {
     this._calls = new Calls(kernel.clientId, part => {
       this._tell(this._heard?.commId ?? '', part);
     });
+    this.activity = new Activity(kernel);
     kernel.registerCommTarget(TARGET, this._onOpen);
     kernel.statusChanged.connect(this._onStatus, this);
     kernel.connectionStatusChanged.connect(this._onConnection, this);
     this._probed = this._ask();
   }
+
+  /** Whether the kernel runs something. */
+  readonly activity: Activity;
 
   /**
    * Resolves when the kernel has said whether the extension is loaded, or cannot be asked; with
@@ -94,6 +98,7 @@ export class KernelClient implements IDisposable {
       return;
     }
     this._isDisposed = true;
+    this.activity.dispose();
     this._kernel.statusChanged.disconnect(this._onStatus, this);
     this._kernel.connectionStatusChanged.disconnect(this._onConnection, this);
     if (!this._kernel.isDisposed) {
@@ -110,7 +115,7 @@ export class KernelClient implements IDisposable {
 
   /** An answer that comes late still counts. */
   private _ask(): Promise<boolean> {
-    return unlessSilent(this._kernel, this._probe()).then(
+    return unlessSilent(this.activity, this._probe()).then(
       () => true,
       () => false // `_probe` itself never rejects
     );

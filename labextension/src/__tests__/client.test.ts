@@ -9,7 +9,7 @@ import { PART_CHARS } from '../events';
 import type { IPart, IRequest } from '../events';
 import { NotebookLink } from '../lab/link';
 import { SILENT, load as loadInto } from '../lab/load';
-import { SILENT_MS } from '../silence';
+import { Activity, SILENT_MS } from '../silence';
 import type { PanelEvent } from '../state';
 import { load } from './fixtures';
 
@@ -45,6 +45,7 @@ class FakeKernel {
   constructor(readonly inKernel: string[] = []) {}
   readonly statusChanged = new Signal<this, string>(this);
   readonly connectionStatusChanged = new Signal<this, string>(this);
+  readonly iopubMessage = new Signal<this, object>(this);
   readonly username = 'user';
   readonly clientId = 'client';
   readonly supportsSubshells = true;
@@ -73,6 +74,16 @@ class FakeKernel {
     this.asked.push(message);
     const comms = Object.fromEntries(this.inKernel.map(id => [id, { target_name: 'jupyter_ctx' }]));
     return { done: this.answers.then(() => ({ content: { status: 'ok', comms } })) };
+  }
+  /** Tell, as a kernel does, that request `id` begins or ends; the newest message sets the status. */
+  tell(status: 'busy' | 'idle', id: string): void {
+    this.status = status;
+    this.statusChanged.emit(status);
+    this.iopubMessage.emit({
+      header: { msg_type: 'status' },
+      parent_header: { msg_id: id },
+      content: { execution_state: status }
+    });
   }
   announce(data: object = {}): FakeComm {
     const comm = new FakeComm('kernel');
@@ -372,13 +383,62 @@ describe('a kernel that does not answer', () => {
     const told: boolean[] = [];
     void client.probed.then(isAnswered => told.push(isAnswered));
     await vi.advanceTimersByTimeAsync(100 * SILENT_MS);
-    kernel.status = 'idle';
-    kernel.statusChanged.emit('idle');
+    kernel.tell('idle', 'unheard');
     await vi.advanceTimersByTimeAsync(SILENT_MS - 1);
     expect(told).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
     expect(told).toEqual([false]);
     expect(client.isHeard).toBe(false);
+  });
+
+  it('is waited for while a cell runs, whatever was answered in between', async () => {
+    const { kernel } = silent('idle');
+    const { client } = link(kernel);
+    const told: boolean[] = [];
+    void client.probed.then(isAnswered => told.push(isAnswered));
+    kernel.tell('busy', 'cell');
+    kernel.tell('busy', 'question');
+    kernel.tell('idle', 'question');
+    expect(client.activity.isIdle).toBe(false);
+    await vi.advanceTimersByTimeAsync(100 * SILENT_MS);
+    expect(told).toEqual([]);
+    kernel.tell('idle', 'cell');
+    expect(client.activity.isIdle).toBe(true);
+    await vi.advanceTimersByTimeAsync(SILENT_MS);
+    expect(told).toEqual([false]);
+  });
+
+  it('is busy with what ran before the page came, until that ends or the kernel does', () => {
+    const ends: ((kernel: FakeKernel) => void)[] = [
+      kernel => {
+        kernel.tell('idle', 'unheard');
+      },
+      kernel => {
+        kernel.iopubMessage.emit({ header: { msg_type: 'execute_input' } });
+        kernel.tell('busy', 'cell');
+        kernel.tell('idle', 'cell');
+      },
+      kernel => {
+        for (const status of ['restarting', 'idle']) {
+          kernel.status = status;
+          kernel.statusChanged.emit(status);
+        }
+      },
+      kernel => {
+        kernel.status = 'idle';
+        kernel.connectionStatusChanged.emit('connected');
+      }
+    ];
+    for (const end of ends) {
+      const { kernel } = silent('busy');
+      const { client } = link(kernel);
+      kernel.tell('busy', 'question');
+      kernel.tell('idle', 'question');
+      expect(client.activity.isIdle).toBe(false);
+      end(kernel);
+      expect(client.activity.isIdle).toBe(true);
+      client.dispose();
+    }
   });
 
   it('is heard when its answer comes late, and when it is asked once more', async () => {
@@ -401,7 +461,8 @@ describe('a kernel that does not answer', () => {
       info: Promise.resolve({ language_info: { name: 'python' } }),
       requestExecute: () => ({ done: never })
     });
-    const loading = loadInto(asked as unknown as Kernel.IKernelConnection);
+    const connection = asked as unknown as Kernel.IKernelConnection;
+    const loading = loadInto(connection, new Activity(connection));
     await vi.advanceTimersByTimeAsync(SILENT_MS);
     expect(await loading).toBe(SILENT);
   });

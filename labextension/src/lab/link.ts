@@ -139,6 +139,7 @@ export class NotebookLink implements IDisposable {
           this._hear(message);
         }
       );
+      this._client.activity.changed.connect(this._advance, this);
       void this._client.probed.then(() => {
         this._advance();
       });
@@ -208,7 +209,7 @@ export class NotebookLink implements IDisposable {
   private _open(client: KernelClient): void {
     this._become({ is: 'loaded' });
     const { is } = this.feed.state;
-    if (is === 'closed' || (is === 'busy' && client.kernel.status === 'idle')) {
+    if (is === 'closed' || (is === 'busy' && client.activity.isIdle)) {
       void this.feed.open();
     }
   }
@@ -224,19 +225,19 @@ export class NotebookLink implements IDisposable {
       }
     }
     this._isLoading = false;
-    const isFree = client.kernel.status === 'idle' && !this._failed;
+    const isFree = client.activity.isIdle && !this._failed;
     if (client !== this._client || client.isHeard || isFree) {
       this._advance();
     }
   }
 
   private async _loadInto(client: KernelClient): Promise<void> {
-    if (client.kernel.status !== 'idle') {
+    if (!client.activity.isIdle) {
       this._become({ is: 'busy' });
       return;
     }
     this._become({ is: 'loading' });
-    const loading = await load(client.kernel);
+    const loading = await load(client.kernel, client.activity);
     if (client === this._client && !client.isHeard) {
       // One that is loaded and silent is too old to speak with a page.
       this._failed = loading.is === 'loaded' ? otherVersion(null, null) : loading;

@@ -5,6 +5,7 @@ import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
 import { PROTOCOL } from '../events';
 import { SilentError, unlessSilent } from '../silence';
+import type { Activity } from '../silence';
 
 /**
  * How far a kernel is. `detail` says what to do; `command` is to be typed into a cell, or into a
@@ -32,9 +33,9 @@ export const EXPRESSION =
 const ANSWER = 'version';
 
 /** Load the extension; resolves when the kernel has answered. Never rejects. */
-export async function load(kernel: Kernel.IKernelConnection): Promise<Loading> {
+export async function load(kernel: Kernel.IKernelConnection, activity: Activity): Promise<Loading> {
   try {
-    const { language_info: language } = await unlessSilent(kernel, kernel.info);
+    const { language_info: language } = await unlessSilent(activity, kernel.info);
     if (language.name !== 'python') {
       return otherLanguage(language.name);
     }
@@ -46,7 +47,7 @@ export async function load(kernel: Kernel.IKernelConnection): Promise<Loading> {
       stop_on_error: false,
       user_expressions: { [ANSWER]: EXPRESSION }
     });
-    return readReply((await unlessSilent(kernel, future.done)).content);
+    return readReply((await unlessSilent(activity, future.done)).content);
   } catch (error) {
     if (error instanceof SilentError) {
       return SILENT;
