@@ -61,6 +61,12 @@ class Panel:
         """Return turn `number` in the conversation."""
         return self.log.get_by_role("article", name=f"Turn {number}", exact=True)
 
+    def open_rows(self, number: int) -> None:
+        """Open each step of turn `number` that is closed; what an output draws is left alone."""
+        closed = self.turn(number).locator(".jctx-tools > details:not([open]) > summary")
+        while closed.count():
+            closed.first.click()
+
     def wait_done(self) -> None:
         """Wait until the agent does nothing any more."""
         expect(self.stop_button).to_be_disabled(timeout=TURN_MS)

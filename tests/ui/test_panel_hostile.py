@@ -51,8 +51,7 @@ def test_no_output_of_any_type_acts(
     server.append(reply("Now.", call("run_code", code=OUTPUTS)), "Done.")
     panel.ask("<img src=x onerror='window.pwned=1'>")
     panel.wait_done()
-    for row in panel.turn(1).locator("details").all():
-        row.locator("summary").first.click()
+    panel.open_rows(1)
     expect(panel.turn(1).locator(".jctx-outputs").first).to_contain_text("bold", timeout=TURN_MS)
 
     assert page.page.evaluate("() => window.pwned") is None

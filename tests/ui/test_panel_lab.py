@@ -335,8 +335,7 @@ def test_hostile_text_in_the_panel_is_inert(
     server.append(reply(tools=[("run_code", {"code": show})]), "Done. " * 2_000)
     panel.ask("Show it")
     panel.wait_done()
-    for row in panel.turn(2).locator("details").all():
-        row.locator("summary").first.click()
+    panel.open_rows(2)
     outputs = panel.turn(2).locator(".jctx-outputs").first
     expect(outputs.get_by_role("heading", name="Shown")).to_be_attached(timeout=TURN_MS)
     server.append(f"<summary>\n# Summed up\n\n{everything}\n</summary>")
