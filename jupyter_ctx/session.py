@@ -442,10 +442,9 @@ class Session:
                             is_listed = True
                             self._save_metadata()
                         if isinstance(event, TurnFinished):
-                            for note in await self._finish_turn(event.turn):
-                                yield note
+                            said = await self._finish_turn(event.turn)
                             self._save_metadata()  # before the end is told: then it is listed so
-                            for note in self._engine.take_notes():
+                            for note in (*said, *self._engine.take_notes()):
                                 yield note
                         self._notice(event)
                         yield event

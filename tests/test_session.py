@@ -146,7 +146,7 @@ async def test_a_fake_session_answers_in_a_notebook_too():
 
 
 def test_who_hears_of_a_turn_finds_it_stored():
-    """Title and turns are stored before the turn's first step, its tokens before its end is told."""
+    """Title and turns are stored before the first step, the tokens before the end is told."""
     store, told = MemoryStore(), {}
     session = make_session(ScriptedModel(reply(LONG), reply("Second.")), store=store)
 
