@@ -510,4 +510,34 @@ describe('a kernel that does not answer', () => {
     expect(ofNotebook.loading).toEqual({ is: 'loaded' });
     ofNotebook.dispose();
   });
+
+  it('is no kernel until the notebook has begun to ask for one, or for a while', async () => {
+    const make = (): { link: NotebookLink; context: { statusChanged: Signal<object, string> } } => {
+      const context = {
+        session: null,
+        hasNoKernel: true,
+        isReady: false,
+        kernelChanged: new Signal<object, void>({}),
+        statusChanged: new Signal<object, string>({}),
+        connectionStatusChanged: new Signal<object, string>({})
+      };
+      const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
+        ok: true,
+        result: {}
+      }));
+      ofNotebook.show();
+      return { link: ofNotebook, context };
+    };
+    const [failing, waiting] = [make(), make()];
+    expect(failing.link.loading).toEqual({ is: 'starting' });
+    failing.context.statusChanged.emit('dead');
+    expect(failing.link.loading).toEqual({ is: 'none' });
+    await vi.advanceTimersByTimeAsync(SILENT_MS - 1);
+    expect(waiting.link.loading).toEqual({ is: 'starting' });
+    await vi.advanceTimersByTimeAsync(1);
+    expect(waiting.link.loading).toEqual({ is: 'none' });
+    failing.link.dispose();
+    waiting.link.dispose();
+    expect(vi.getTimerCount()).toBe(0);
+  });
 });

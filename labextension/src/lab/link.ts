@@ -14,6 +14,7 @@ import type { CallArgs, CallOp, CallResult } from '../panel';
 import { isRefused, parseResult } from '../parse';
 import { ABSENT, reduce } from '../state';
 import type { IPanelState, PanelEvent } from '../state';
+import { SILENT_MS } from '../silence';
 import { hindrance, load, otherVersion, SILENT } from './load';
 import type { Loading } from './load';
 
@@ -32,9 +33,13 @@ export class NotebookLink implements IDisposable {
         this._waitIfBusy();
       }
     );
-    context.kernelChanged.connect(this._follow, this);
+    context.kernelChanged.connect(this._onKernel, this);
     context.statusChanged.connect(this._onStatus, this);
     context.connectionStatusChanged.connect(this._onConnection, this);
+    this._late = setTimeout(() => {
+      this._hasBegun = true;
+      this._advance();
+    }, SILENT_MS);
     this._follow();
   }
 
@@ -106,7 +111,8 @@ export class NotebookLink implements IDisposable {
       return;
     }
     this._isDisposed = true;
-    this._context.kernelChanged.disconnect(this._follow, this);
+    clearTimeout(this._late);
+    this._context.kernelChanged.disconnect(this._onKernel, this);
     this._context.statusChanged.disconnect(this._onStatus, this);
     this._context.connectionStatusChanged.disconnect(this._onConnection, this);
     if (this._timer !== null) {
@@ -115,6 +121,11 @@ export class NotebookLink implements IDisposable {
     this._client?.dispose();
     this._client = null;
     Signal.clearData(this);
+  }
+
+  private _onKernel(): void {
+    this._hasBegun = true;
+    this._follow();
   }
 
   /** `kernelChanged` fires more than once for one kernel: the same connection is kept. */
@@ -166,6 +177,7 @@ export class NotebookLink implements IDisposable {
 
   /** A kernel that did not answer, and now says something, is asked anew. */
   private _onStatus(): void {
+    this._hasBegun = true;
     if (this._failed === SILENT) {
       this.retry();
     } else {
@@ -184,7 +196,8 @@ export class NotebookLink implements IDisposable {
     if (!this._isShown || this._isDisposed || this._isLoading) {
       return;
     }
-    const hindered = hindrance(this._context, client?.isHeard) ?? this._failed;
+    const told = { isHeard: client?.isHeard === true, hasBegun: this._hasBegun };
+    const hindered = hindrance(this._context, told) ?? this._failed;
     if (hindered || !client) {
       this._become(hindered ?? { is: 'starting' });
     } else if (client.isHeard) {
@@ -273,6 +286,9 @@ export class NotebookLink implements IDisposable {
   /** What the kernel lacks, as it said itself. */
   private _failed: Loading | null = null;
   private _timer: ReturnType<typeof setTimeout> | null = null;
+  /** A notebook without a kernel for this long has none; until then it is being opened. */
+  private readonly _late: ReturnType<typeof setTimeout>;
+  private _hasBegun = false;
   private _isShown = false;
   private _isLoading = false;
   private _isDisposed = false;

@@ -81,12 +81,16 @@ export function readReply(content: KernelMessage.IExecuteReplyMsg['content']): L
 /**
  * What is to be said of a kernel that nothing can be asked, null if it can be. `isHeard`: the
  * extension in it has spoken, whatever the kernel has said of itself: a page that was loaded while a
- * cell asks hears of its status only when the cell ends.
+ * cell asks hears of its status only when the cell ends. `hasBegun`: a kernel was asked for, or none
+ * was for a while; before that there is none because the notebook is just being opened.
  */
-export function hindrance(context: ISessionContext, isHeard = false): Loading | null {
+export function hindrance(
+  context: ISessionContext,
+  { isHeard, hasBegun }: { isHeard: boolean; hasBegun: boolean }
+): Loading | null {
   const kernel = context.session?.kernel;
   if (!kernel) {
-    const isDead = context.hasNoKernel && !context.isReady;
+    const isDead = context.hasNoKernel && hasBegun;
     return { is: isDead || context.isReady ? 'none' : 'starting' };
   }
   switch (kernel.status) {
