@@ -31,6 +31,7 @@ def ask_anew(panel: Panel, server: FakeAnthropic, prompt: str, answer: str) -> N
     expect(panel.log.get_by_role("article", name="Turn 1", exact=True)).to_have_count(0)
     server.append(answer)
     panel.ask(prompt)
+    expect(panel.turn(1)).to_contain_text(answer, timeout=TURN_MS)
     panel.wait_done()
 
 

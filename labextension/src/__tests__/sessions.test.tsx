@@ -119,6 +119,25 @@ describe('the list', () => {
   const chosen = (): string => stage.find('[aria-selected=true] .name').textContent;
   const isShown = (): boolean => stage.all('.jctx-shelf').length === 1;
 
+  it('is read again with the same words when a turn begins or ends', async () => {
+    await list(answer([row('here', { state: 'here', title: '', turns: 0 })]));
+    await stage.type('left', field());
+    expect(stage.host.told('sessions')).toEqual([
+      { text: '', full: false },
+      { text: 'left', full: false }
+    ]);
+    stage.host.answers.set('sessions', answer([row('here', { state: 'here' })]));
+    for (const isRunning of [true, false]) {
+      await stage.show({ ...BEGUN, isRunning });
+      await stage.pass(100);
+    }
+    expect(stage.host.told('sessions').slice(2)).toEqual([
+      { text: 'left', full: false },
+      { text: 'left', full: false }
+    ]);
+    expect(stage.all('[role=option]')[0]?.textContent).toContain('Title here');
+  });
+
   it('shows what each is, and where the words searched for are', async () => {
     await list(
       answer([

@@ -171,6 +171,7 @@ export const Panel = React.forwardRef<IPanelHandle, IPanelProps>(function Panel(
           <SessionList
             ref={sessions}
             isAwaited={activity === 'waiting'}
+            isRunning={isRunning}
             close={() => {
               list(false);
             }}

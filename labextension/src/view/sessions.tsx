@@ -19,6 +19,8 @@ interface ISessionList {
   close: () => void;
   /** Whether the agent waits for an answer there. */
   isAwaited: boolean;
+  /** Whether a turn runs. */
+  isRunning: boolean;
 }
 
 /** What may be done with the list from outside. */
@@ -27,7 +29,7 @@ export interface ISessionListHandle {
 }
 
 export const SessionList = React.forwardRef<ISessionListHandle, ISessionList>(function SessionList(
-  { close, isAwaited },
+  { close, isAwaited, isRunning },
   handle
 ) {
   const { host } = usePlace();
@@ -47,6 +49,15 @@ export const SessionList = React.forwardRef<ISessionListHandle, ISessionList>(fu
     field.current?.focus();
   }, [look]);
   React.useImperativeHandle(handle, () => ({ focus: () => field.current?.focus() }), []);
+  // A turn that begins or ends meanwhile changes the row of this session.
+  const again = useLatest(() => {
+    if (found) {
+      look(text, found.full && found.text === text);
+    }
+  });
+  React.useEffect(() => {
+    again();
+  }, [again, isRunning]);
 
   const groups = found ? groupsOf(found.answer, deleted, host.now()) : [];
   const rows = groups.flatMap(group => group.rows);
