@@ -46,9 +46,11 @@ _DRIFTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\d,]+ tokens, (?=\\?\$)"), "N tokens, "),
     (re.compile(r"Compacted: [\d,]+ → [\d,]+ tokens"), "Compacted: N → N tokens"),
     (re.compile(r"context \d+ %"), "context N %"),
+    (re.compile(r"Its summary is (ready, so|being written)[^.]*"), "Its summary is on its way"),
     (re.compile(r"the model sees [\d,]+ of"), "the model sees N of"),
 )
-"""What differs from run to run: ids, times; and tokens, for the prompt names folder and machine."""
+"""What differs from run to run: ids, times, how far a summary is; and tokens, for the prompt names
+folder and machine."""
 
 _PNG_SIZE = slice(16, 24)
 """Where a PNG tells its width and height, in pixels, four bytes each."""
