@@ -62,17 +62,19 @@ export class Activity implements IDisposable {
   }
 
   private _onMessage(_: unknown, message: KernelMessage.IIOPubMessage): void {
+    const { msg_id: id } = message.parent_header as { readonly msg_id?: string };
+    if (id === undefined) {
+      return; // of the kernel itself, as when it starts
+    }
     if (message.header.msg_type === 'execute_input') {
-      this._running.delete(BEFORE); // a cell begins: what ran before it has ended
+      this._running.clear(); // a cell begins: what ran before it has ended, heard or not
+      this._running.add(id);
+      return;
     }
     if (message.header.msg_type !== 'status') {
       return;
     }
     const { execution_state: state } = (message as KernelMessage.IStatusMsg).content;
-    const { msg_id: id } = message.parent_header as { readonly msg_id?: string };
-    if (id === undefined) {
-      return; // of the kernel itself, as when it starts
-    }
     if (state === 'busy') {
       this._running.add(id);
     } else if (state === 'idle' && !this._running.delete(id)) {

@@ -414,8 +414,11 @@ describe('a kernel that does not answer', () => {
         kernel.tell('idle', 'unheard');
       },
       kernel => {
-        kernel.iopubMessage.emit({ header: { msg_type: 'execute_input' } });
         kernel.tell('busy', 'cell');
+        kernel.iopubMessage.emit({
+          header: { msg_type: 'execute_input' },
+          parent_header: { msg_id: 'cell' }
+        });
         kernel.tell('idle', 'cell');
       },
       kernel => {
@@ -507,6 +510,33 @@ describe('a kernel that does not answer', () => {
     }
     expect(runs).toBe(2);
     await vi.advanceTimersByTimeAsync(SILENT_MS);
+    expect(ofNotebook.loading).toEqual({ is: 'loaded' });
+    ofNotebook.dispose();
+  });
+
+  it('is said to be busy where a cell came before the question', async () => {
+    const kernel = new FakeKernel();
+    Object.assign(kernel, {
+      info: Promise.resolve({ language_info: { name: 'python' } }),
+      requestExecute: () => ({ done: new Promise<never>(() => undefined) })
+    });
+    const context = {
+      session: { kernel },
+      kernelChanged: new Signal<object, void>({}),
+      statusChanged: new Signal<object, string>({}),
+      connectionStatusChanged: new Signal<object, string>({})
+    };
+    const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
+      ok: true,
+      result: {}
+    }));
+    ofNotebook.show();
+    await vi.advanceTimersByTimeAsync(1_000);
+    kernel.tell('busy', 'cell');
+    expect(ofNotebook.loading.is).toBe('loading');
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(ofNotebook.loading.is).toBe('busy');
+    kernel.announce({ version: 1, type: 'hello', epoch: 'e', package_version: '1.0' });
     expect(ofNotebook.loading).toEqual({ is: 'loaded' });
     ofNotebook.dispose();
   });

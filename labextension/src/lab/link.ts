@@ -21,6 +21,9 @@ import type { Loading } from './load';
 /** How often a busy kernel is looked at again, in milliseconds; only whether it is idle. */
 const AGAIN_MS = 1_000;
 
+/** Loading takes less; a kernel that still works after this long runs something else. */
+const SLOW_MS = 2_000;
+
 export class NotebookLink implements IDisposable {
   /** `respond` answers what the notebook's kernel asks of the notebook. */
   constructor(context: ISessionContext, respond: Respond) {
@@ -250,7 +253,14 @@ export class NotebookLink implements IDisposable {
       return;
     }
     this._become({ is: 'loading' });
+    // A cell may have been on its way before this question: then that is what is waited for.
+    const slow = setTimeout(() => {
+      if (client === this._client && !client.isHeard && !client.activity.isIdle) {
+        this._become({ is: 'busy' });
+      }
+    }, SLOW_MS);
     const loading = await load(client.kernel, client.activity);
+    clearTimeout(slow);
     if (client === this._client && !client.isHeard) {
       // One that is loaded and silent is too old to speak with a page.
       this._failed = loading.is === 'loaded' ? otherVersion(null, null) : loading;
