@@ -120,6 +120,25 @@ function answers(kernel: FakeKernel): { comm_id: string; data: IPart<'reply'> }[
     });
 }
 
+/** A notebook of which the panel is shown, and its session context, which a test speaks for. */
+function shown(fields: object): {
+  ofNotebook: NotebookLink;
+  context: { statusChanged: Signal<object, string> };
+} {
+  const context = {
+    ...fields,
+    kernelChanged: new Signal<object, void>({}),
+    statusChanged: new Signal<object, string>({}),
+    connectionStatusChanged: new Signal<object, string>({})
+  };
+  const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
+    ok: true,
+    result: {}
+  }));
+  ofNotebook.show();
+  return { ofNotebook, context };
+}
+
 /** Let every promise that is already resolved take effect. */
 const settled = (): Promise<void> =>
   new Promise(resolve => {
@@ -478,17 +497,7 @@ describe('a kernel that does not answer', () => {
       info: Promise.resolve({ language_info: { name: 'python' } }),
       requestExecute: () => ({ done: ((runs += 1), reply) })
     });
-    const context = {
-      session: { kernel },
-      kernelChanged: new Signal<object, void>({}),
-      statusChanged: new Signal<object, string>({}),
-      connectionStatusChanged: new Signal<object, string>({})
-    };
-    const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
-      ok: true,
-      result: {}
-    }));
-    ofNotebook.show();
+    const { ofNotebook, context } = shown({ session: { kernel } });
     await vi.advanceTimersByTimeAsync(SILENT_MS - 1);
     expect(ofNotebook.loading.is).toBe('loading');
     await vi.advanceTimersByTimeAsync(100 * SILENT_MS);
@@ -520,17 +529,7 @@ describe('a kernel that does not answer', () => {
       info: Promise.resolve({ language_info: { name: 'python' } }),
       requestExecute: () => ({ done: new Promise<never>(() => undefined) })
     });
-    const context = {
-      session: { kernel },
-      kernelChanged: new Signal<object, void>({}),
-      statusChanged: new Signal<object, string>({}),
-      connectionStatusChanged: new Signal<object, string>({})
-    };
-    const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
-      ok: true,
-      result: {}
-    }));
-    ofNotebook.show();
+    const { ofNotebook } = shown({ session: { kernel } });
     await vi.advanceTimersByTimeAsync(1_000);
     kernel.tell('busy', 'cell');
     expect(ofNotebook.loading.is).toBe('loading');
@@ -542,32 +541,18 @@ describe('a kernel that does not answer', () => {
   });
 
   it('is no kernel until the notebook has begun to ask for one, or for a while', async () => {
-    const make = (): { link: NotebookLink; context: { statusChanged: Signal<object, string> } } => {
-      const context = {
-        session: null,
-        hasNoKernel: true,
-        isReady: false,
-        kernelChanged: new Signal<object, void>({}),
-        statusChanged: new Signal<object, string>({}),
-        connectionStatusChanged: new Signal<object, string>({})
-      };
-      const ofNotebook = new NotebookLink(context as unknown as ISessionContext, () => ({
-        ok: true,
-        result: {}
-      }));
-      ofNotebook.show();
-      return { link: ofNotebook, context };
-    };
-    const [failing, waiting] = [make(), make()];
-    expect(failing.link.loading).toEqual({ is: 'starting' });
+    const [failing, waiting] = [0, 1].map(() =>
+      shown({ session: null, hasNoKernel: true, isReady: false })
+    ) as [ReturnType<typeof shown>, ReturnType<typeof shown>];
+    expect(failing.ofNotebook.loading).toEqual({ is: 'starting' });
     failing.context.statusChanged.emit('dead');
-    expect(failing.link.loading).toEqual({ is: 'none' });
+    expect(failing.ofNotebook.loading).toEqual({ is: 'none' });
     await vi.advanceTimersByTimeAsync(SILENT_MS - 1);
-    expect(waiting.link.loading).toEqual({ is: 'starting' });
+    expect(waiting.ofNotebook.loading).toEqual({ is: 'starting' });
     await vi.advanceTimersByTimeAsync(1);
-    expect(waiting.link.loading).toEqual({ is: 'none' });
-    failing.link.dispose();
-    waiting.link.dispose();
+    expect(waiting.ofNotebook.loading).toEqual({ is: 'none' });
+    failing.ofNotebook.dispose();
+    waiting.ofNotebook.dispose();
     expect(vi.getTimerCount()).toBe(0);
   });
 });
